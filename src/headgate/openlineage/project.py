@@ -1,0 +1,368 @@
+"""From a checked event to facts: datasets by canonical name, lineage, schemas, metrics and test results.
+
+Pure: the same event and the same name rules give the same facts. Nothing here can refuse an event.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from msgspec import UNSET, Raw, UnsetType
+
+from headgate.domain import names
+from headgate.domain.names import DatasetName
+from headgate.domain.quality import severity_of, status_of, test_key
+from headgate.openlineage.events import NO_FACETS, Dataset, Facets
+from headgate.openlineage.facets import (
+    AssertionsFacet,
+    ColumnLineageFacet,
+    FacetReader,
+    InputField,
+    LineageFacet,
+    OutputField,
+    StatisticsFacet,
+)
+from headgate.openlineage.facts import ColumnEdge, ColumnSet, DatasetUse, Facts, Metric, TestResult
+from headgate.openlineage.validate import Checked
+
+MAX_DATASETS = 10_000
+_ASSERTIONS = ("dataQualityAssertions", "greatExpectations_assertions")
+
+
+class Projector:
+    """Reads events of one organisation under its name rules; keeps small caches, so make one and reuse it."""
+
+    def __init__(
+        self,
+        reader: FacetReader,
+        patterns: names.Patterns = names.DEFAULT_PATTERNS,
+        rules: Sequence[names.AliasRule] = (),
+    ) -> None:
+        self._reader = reader
+        self.rules = tuple(rules)
+        self._patterns = patterns
+        self.name = lru_cache(maxsize=20_000)(self._canonical)
+        self._context = lru_cache(maxsize=20_000)(names.partition_context)
+        self._column_sets: dict[tuple[bytes, DatasetName], ColumnSet] = {}
+
+    def facts(self, checked: Checked, raw: bytes) -> Facts:
+        event = checked.event
+        facts = Facts(
+            kind=checked.kind,
+            event_type=_event_type(checked),
+            event_time=checked.event_time,
+            producer=event.producer,
+            raw=raw,
+            lenient=checked.lenient,
+        )
+        if checked.kind == "dataset":
+            assert not isinstance(event.dataset, UnsetType)
+            self._use(facts, event.dataset, "dataset")
+            return facts
+        assert not isinstance(event.job, UnsetType)
+        facts.job = (event.job.namespace, event.job.name)
+        self._job_facets(facts, event.job.facets or NO_FACETS)
+        if not isinstance(event.run, UnsetType):
+            facts.run_id = event.run.runId
+            self._run_facets(facts, event.run.facets or NO_FACETS)
+        room = MAX_DATASETS
+        for role, datasets in (("input", event.inputs), ("output", event.outputs)):
+            for dataset in (datasets or ())[:room]:
+                self._use(facts, dataset, role)
+            room = max(0, room - len(datasets or ()))
+        self._attribute_tests(facts)
+        self._partition_context(facts, event.inputs or (), event.outputs or ())
+        return facts
+
+    def _canonical(self, namespace: str, name: str) -> DatasetName:
+        found = names.canonical_dataset(namespace, name, self._patterns)
+        target = names.apply_rules((namespace, name), self.rules, self._patterns)
+        return found if target is None else names.canonical_dataset(*target, self._patterns)
+
+    def _read(self, facts: Facts, name: str, raw: Raw) -> Any:
+        facet = self._reader.read(name, raw)
+        if facet.invalid:
+            facts.invalid_facets.append(name)
+        return facet.value
+
+    def _job_facets(self, facts: Facts, facets: Facets) -> None:
+        if not facets:
+            return
+        facts.job_facets, facts.job_facets_hash = self._bodies(facets)
+        if (raw := facets.get("jobType")) and (job_type := self._read(facts, "jobType", raw)):
+            facts.job_type = _text(job_type.job_type)
+            facts.processing_type = _text(job_type.processing_type)
+            facts.integration = _text(job_type.integration)
+            facts.is_test = (facts.job_type or "").upper() == "TEST"
+        if (raw := facets.get("lineage")) and (lineage := self._read(facts, "lineage", raw)):
+            self._explicit_edges(facts, lineage)
+
+    def _explicit_edges(self, facts: Facts, lineage: LineageFacet) -> None:
+        facts.edges = []
+        for entry in lineage.entries or ():
+            if entry.type != "DATASET" or not entry.namespace or not entry.name:
+                continue
+            target = self.name(entry.namespace, entry.name)
+            for source in entry.inputs or ():
+                if (source.type or "DATASET") == "DATASET":
+                    facts.edges.append((self.name(source.namespace, source.name), target))
+
+    def _run_facets(self, facts: Facts, facets: Facets) -> None:
+        if (raw := facets.get("parent")) and (parent := self._read(facts, "parent", raw)):
+            facts.parent_run = parent.run.runId
+            facts.parent_job = (parent.job.namespace, parent.job.name) if parent.job else None
+            if parent.root:
+                facts.root_run = parent.root.run.runId
+                facts.root_job = (
+                    (parent.root.job.namespace, parent.root.job.name) if parent.root.job else None
+                )
+        if (raw := facets.get("errorMessage")) and (error := self._read(facts, "errorMessage", raw)):
+            facts.error = error.message
+        for name in ("spark_applicationDetails", "headgate_execution", "headgate_stages"):
+            if (raw := facets.get(name)) and (value := self._read(facts, name, raw)):
+                facts.application_id = _text(value.application_id) or facts.application_id
+                facts.stages.extend(getattr(value, "rows", ()))
+        if (raw := facets.get("headgate_partition")) and (
+            partition := self._read(facts, "headgate_partition", raw)
+        ):
+            facts.partition_context = {str(k): str(v) for k, v in (partition.context or {}).items()} or None
+        if raw := facets.get("test"):
+            facts.is_test = True
+            self._run_tests(facts, self._read(facts, "test", raw))
+
+    def _run_tests(self, facts: Facts, facet: Any) -> None:
+        if facet is None or facts.event_type == "START":
+            return
+        facts.tests.extend(
+            TestResult(
+                dataset=None,
+                key=test_key(test.name, None),
+                name=test.name,
+                assertion=_text(test.type),
+                column=None,
+                status=status_of(test.status),
+                severity=severity_of(_text(test.severity)),
+                expected=_text(test.expected),
+                actual=_text(test.actual),
+                description=_text(test.description),
+                detail=_detail(test),
+            )
+            for test in facet.tests
+        )
+
+    def _attribute_tests(self, facts: Facts) -> None:
+        """A run-level test belongs to the one dataset the run read; if assertions name it too, they win."""
+        if not facts.tests:
+            return
+        named = {test.name for test in facts.tests if test.dataset is not None}
+        inputs = {use.dataset[:2]: use.dataset for use in facts.uses if use.role == "input"}
+        only = next(iter(inputs.values())) if len(inputs) == 1 else None
+        kept: dict[tuple[tuple[str, str] | None, str], TestResult] = {}
+        for test in facts.tests:
+            if test.dataset is None:
+                if test.name in named:
+                    continue
+                test.dataset = only
+            kept[(test.dataset[:2] if test.dataset else None, test.key)] = test
+        facts.tests = list(kept.values())
+
+    def _use(self, facts: Facts, dataset: Dataset, role: str) -> None:
+        use = DatasetUse(self.name(dataset.namespace, dataset.name), role, {})
+        if facets := dataset.facets or NO_FACETS:
+            use.facets, use.facets_hash = self._bodies(facets)
+            self._dataset_facets(facts, use, facets)
+        if use.type is None:
+            use.type = names.infer_type(use.dataset.name, use.location or use.dataset.urn, None)
+        self._measure(facts, use, facets, dataset.inputFacets or NO_FACETS, dataset.outputFacets or NO_FACETS)
+        facts.uses.append(use)
+
+    def _dataset_facets(self, facts: Facts, use: DatasetUse, facets: Facets) -> None:
+        read = {name: self._read(facts, name, raw) for name, raw in facets.items()}
+        use.schema = read.get("schema")
+        if columns := read.get("columnLineage"):
+            digest = self._reader.read("columnLineage", facets["columnLineage"]).digest
+            use.columns = self._column_set(digest, use.dataset, columns)
+        if symlinks := read.get("symlinks"):
+            links = (
+                self.name(link.namespace, link.name)
+                for link in symlinks.identifiers or ()
+                if _is_table(link.type)
+            )
+            use.symlinks = tuple(link for link in links if link[:2] != use.dataset[:2])
+        if kind := read.get("datasetType"):
+            use.type = kind.dataset_type.lower()
+        if location := read.get("headgate_location"):
+            use.location = _text(location.location)
+        if lifecycle := read.get("lifecycleStateChange"):
+            use.lifecycle = lifecycle.lifecycle_state_change.upper()
+            if previous := lifecycle.previous_identifier:
+                use.previous = self.name(previous.namespace, previous.name)
+        if lineage := read.get("lineage"):
+            sources = (self.name(source.namespace, source.name) for source in lineage.inputs or ())
+            facts.edges = (facts.edges or []) + [(source, use.dataset) for source in sources]
+        if origin := read.get("headgate_origin"):
+            use.client_hash = _text(origin.client_hash)
+            facts.run_id = facts.run_id or origin.run_id
+
+    def _measure(
+        self, facts: Facts, use: DatasetUse, facets: Facets, inputs: Facets, outputs: Facets
+    ) -> None:
+        if facts.event_type == "START":
+            return
+        for name, group, direction in (
+            ("outputStatistics", outputs, "output"),
+            ("inputStatistics", inputs, "input"),
+            ("dataQualityMetrics", inputs, "profile"),
+            ("dataQualityMetrics", facets, "profile"),
+        ):
+            if (raw := group.get(name)) and (value := self._read(facts, name, raw)):
+                self._metric(facts, use.dataset, direction, value)
+        for group in (inputs, facets):
+            for name in _ASSERTIONS:
+                if (raw := group.get(name)) and (value := self._read(facts, name, raw)):
+                    facts.tests.extend(_assertions(use.dataset, value))
+
+    def _metric(self, facts: Facts, dataset: DatasetName, direction: str, value: StatisticsFacet) -> None:
+        metric = Metric(
+            dataset,
+            direction,
+            row_count=_number(value.row_count),
+            byte_size=_number(value.size) if _number(value.size) is not None else _number(value.bytes),
+            file_count=_number(value.file_count),
+            partition_count=_number(value.partition_count),
+            columns=value.column_metrics or None,
+        )
+        if (metric.row_count, metric.byte_size, metric.file_count, metric.columns) != (
+            None,
+            None,
+            None,
+            None,
+        ):
+            facts.metrics.append(metric)
+
+    def _column_set(self, digest: bytes, target: DatasetName, facet: ColumnLineageFacet) -> ColumnSet:
+        key = (digest, target)
+        found = self._column_sets.get(key)
+        if found is None:
+            if len(self._column_sets) > 4096:
+                self._column_sets.clear()
+            found = self._column_sets[key] = ColumnSet(_signed(digest), tuple(self._column_edges(facet)))
+        return found
+
+    def _column_edges(self, facet: ColumnLineageFacet) -> Iterable[ColumnEdge]:
+        merged: dict[tuple[tuple[str, str], str, str], ColumnEdge] = {}
+        for column, output in facet.fields.items():
+            for source in output.input_fields:
+                _add_edge(merged, self._column_edge(source, column, output))
+        for source in facet.dataset or ():
+            _add_edge(merged, self._column_edge(source, "", None))
+        return merged.values()
+
+    def _column_edge(self, source: InputField, column: str, output: OutputField | None) -> ColumnEdge:
+        kinds = []
+        expression = None
+        for step in source.transformations or ():
+            kinds.append(_kind(step.type.upper(), _text(step.subtype), step.masking))
+            expression = expression or _text(step.description)
+        if not kinds and output is not None and output.transformation_type:
+            kinds.append(_legacy_kind(output.transformation_type))
+        if expression is None and output is not None:
+            expression = _text(output.transformation_description)
+        return ColumnEdge(
+            self.name(source.namespace, source.name),
+            source.field,
+            column,
+            tuple(kinds) or (_kind("DIRECT"),),
+            expression,
+        )
+
+    def _bodies(self, facets: Facets) -> tuple[dict[str, bytes | None], int]:
+        """Facet bodies by name (None where the producer deleted one), and a hash over all of them."""
+        bodies: dict[str, bytes | None] = {}
+        digests = []
+        for name, raw in facets.items():
+            facet = self._reader.read(name, raw)
+            bodies[name] = None if facet.deleted else bytes(raw)
+            digests.append(facet.digest)
+        return bodies, _signed(hashlib.blake2b(b"".join(sorted(digests)), digest_size=8).digest())
+
+    def _partition_context(self, facts: Facts, inputs: Iterable[Dataset], outputs: Iterable[Dataset]) -> None:
+        if facts.partition_context is not None:
+            return
+        for dataset in (*outputs, *inputs):
+            if "/" in dataset.name and (context := self._context(dataset.name)):
+                facts.partition_context = context
+                return
+
+
+def _event_type(checked: Checked) -> str | None:
+    if checked.kind != "run":
+        return None
+    kind = checked.event.eventType
+    return "OTHER" if isinstance(kind, UnsetType) else kind
+
+
+def _assertions(dataset: DatasetName, facet: AssertionsFacet) -> Iterable[TestResult]:
+    for item in facet.assertions:
+        name = _text(item.name) or item.assertion
+        column = _text(item.column)
+        yield TestResult(
+            dataset=dataset,
+            key=test_key(name, column),
+            name=name,
+            assertion=item.assertion,
+            column=column,
+            status="passed" if item.success else "failed",
+            severity=severity_of(_text(item.severity)),
+            expected=_text(item.expected),
+            actual=_text(item.actual),
+            description=_text(item.description),
+            detail=_detail(item),
+        )
+
+
+def _detail(item: Any) -> dict[str, Any]:
+    parts: Mapping[str, Any] = {
+        "content": item.content,
+        "content_type": item.content_type,
+        "params": item.params,
+    }
+    return {name: value for name, value in parts.items() if value is not UNSET and value}
+
+
+def _add_edge(merged: dict[tuple[tuple[str, str], str, str], ColumnEdge], edge: ColumnEdge) -> None:
+    """The same pair of columns may be named more than once; its kinds add up."""
+    key = (edge.source[:2], edge.source_column, edge.target_column)
+    seen = merged.get(key)
+    if seen is not None:
+        kinds = (*seen.kinds, *(kind for kind in edge.kinds if kind not in seen.kinds))
+        edge = edge._replace(kinds=kinds, expression=seen.expression or edge.expression)
+    merged[key] = edge
+
+
+def _kind(type_: str, subtype: str | None = None, masking: object = None) -> tuple[tuple[str, Any], ...]:
+    return (("type", type_), ("subtype", subtype.upper() if subtype else None), ("masking", masking is True))
+
+
+def _legacy_kind(transformation_type: str) -> tuple[tuple[str, Any], ...]:
+    subtype = transformation_type.upper()
+    return _kind("DIRECT", "TRANSFORMATION", True) if subtype == "MASKED" else _kind("DIRECT", subtype)
+
+
+def _is_table(symlink_type: str) -> bool:
+    return symlink_type.upper() == "TABLE"
+
+
+def _signed(digest: bytes) -> int:
+    return int.from_bytes(digest, "big", signed=True)
+
+
+def _text(value: str | UnsetType | None) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _number(value: int | UnsetType | None) -> int | None:
+    return value if isinstance(value, int) else None

@@ -1,0 +1,78 @@
+"""The FastAPI application behind the edge: routers, errors as problems, and the OpenAPI document."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from headgate.errors import HeadgateError, InvalidFields, RateLimited, Unavailable, Unparsable
+from headgate.server import problems
+from headgate.server.accounts.passwords import Passwords
+from headgate.server.auth import Authenticator
+from headgate.server.db.pool import DATABASE_GONE, Database
+from headgate.server.system import Probe
+from headgate.server.telemetry import VERSION, Telemetry
+from headgate.settings import Settings
+
+Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
+
+
+class Api(FastAPI):
+    def openapi(self) -> dict[str, Any]:
+        document = super().openapi()
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        schemas[problems.SCHEMA_NAME] = problems.SCHEMA
+        schemas.update(getattr(self.state, "extra_schemas", {}))
+        # FastAPI describes its own validation answer, which we never give.
+        for unused in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(unused, None)
+        return document
+
+
+def build_api(
+    settings: Settings,
+    database: Database,
+    *,
+    telemetry: Telemetry,
+    routers: Iterable[APIRouter],
+    lifespan: Lifespan | None = None,
+) -> Api:
+    """The application with everything that handlers look up on `app.state`."""
+    api = Api(
+        title="Headgate",
+        version=VERSION,
+        summary="Lineage, schema history, quality and incidents over OpenLineage",
+        lifespan=lifespan,
+        responses=problems.problems(Unparsable, InvalidFields, RateLimited, Unavailable),
+    )
+    api.state.settings = settings
+    api.state.database = database
+    api.state.telemetry = telemetry
+    api.state.authenticator = Authenticator(database, settings)
+    api.state.passwords = Passwords()
+    api.state.probe = Probe(database)
+    api.state.started_at = time.monotonic()
+    for error in (HeadgateError, RequestValidationError, HTTPException, *DATABASE_GONE, Exception):
+        api.add_exception_handler(error, _answer_error)
+    for router in routers:
+        api.include_router(router)
+    return api
+
+
+async def _answer_error(request: Request, error: Exception) -> Response:
+    state = request.scope["state"]
+    state["problem"] = getattr(error, "code", type(error).__name__)
+    path = request.scope.get("raw_path") or request.scope["path"].encode()
+    status, headers, body = problems.render(
+        error, instance=path.decode("latin-1"), correlation_id=state["correlation_id"]
+    )
+    response = Response(body, status)
+    response.raw_headers = headers
+    return response

@@ -1,0 +1,250 @@
+"""Group commit: events that wait while a transaction commits share the next one.
+
+An event's verdict is handed out only after the commit that holds it. A group that fails for a reason of one
+of its events is rolled back and each event is tried alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import deque
+from collections.abc import Sequence
+from uuid import UUID
+
+import asyncpg
+from msgspec import Struct
+
+from headgate.errors import FieldError, HeadgateError, InvalidFields, Unavailable
+from headgate.server.db.pool import DATABASE_GONE, Database
+from headgate.server.ingest.batch import Prepared
+from headgate.server.ingest.counters import IngestCounters
+from headgate.server.ingest.store import IngestStore, Outcome, is_collision
+
+log = logging.getLogger("headgate.ingest")
+
+_ATTEMPTS = 6
+_MAX_GROUP_BYTES = 32 * 1024 * 1024
+# Text or numbers that PostgreSQL cannot hold. Validation should have caught them: answer 422, not 500.
+_UNSTORABLE: tuple[type[BaseException], ...] = (
+    asyncpg.DataError,
+    asyncpg.ProgramLimitExceededError,
+    asyncpg.exceptions.StatementTooComplexError,
+    OverflowError,
+)
+
+Verdict = int | HeadgateError
+
+
+class Source(Struct, frozen=True):
+    """Whose events these are."""
+
+    organization_id: UUID
+    tenant_code: str
+
+
+class _Waiting(Struct, eq=False):
+    source: Source
+    event: Prepared
+    answer: asyncio.Future[Verdict]
+    size: int
+
+
+class GroupWriter:
+    """Writes events in groups; one object a server process."""
+
+    def __init__(
+        self,
+        database: Database,
+        counters: IngestCounters,
+        *,
+        group_size: int = 256,
+        writers: int = 2,
+        max_events: int = 10_000,
+        max_bytes: int = 256 * 1024 * 1024,
+    ) -> None:
+        self._database = database
+        self._counters = counters
+        self._group_size = group_size
+        self._writers = writers
+        self._max_events = max_events
+        self._max_bytes = max_bytes
+        self._queue: deque[_Waiting] = deque()
+        self._bytes = 0
+        self._arrived = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = False
+        self._batches = asyncio.Semaphore(4)
+
+    async def start(self) -> None:
+        self._stopping = False
+        self._tasks = [asyncio.create_task(self._run(), name=f"group-writer-{n}") for n in range(self._writers)]
+
+    async def stop(self) -> None:
+        """Write what waits, then stop."""
+        self._stopping = True
+        self._arrived.set()
+        await asyncio.gather(*self._tasks)
+        self._tasks = []
+
+    async def write(self, source: Source, event: Prepared) -> int:
+        """Write one event with whatever else waits; its verdict once that is committed."""
+        size = len(event.facts.raw)
+        self._admit(1, size)
+        waiting = _Waiting(source, event, asyncio.get_running_loop().create_future(), size)
+        self._queue.append(waiting)
+        self._bytes += size
+        self._arrived.set()
+        verdict = await waiting.answer
+        if isinstance(verdict, HeadgateError):
+            raise verdict
+        return verdict
+
+    async def write_batch(self, source: Source, events: Sequence[Prepared]) -> list[Verdict]:
+        """Write the events of one request, in transactions of their own; a verdict for each."""
+        size = sum(len(event.facts.raw) for event in events)
+        self._admit(len(events), size)
+        self._bytes += size
+        try:
+            async with self._batches:
+                verdicts: list[Verdict] = []
+                for group in _chunks(events, 500):
+                    verdicts.extend(await self._settle([(source, event) for event in group]))
+                return verdicts
+        finally:
+            self._bytes -= size
+
+    async def known_keys(self, source: Source, keys: Sequence[bytes]) -> set[bytes]:
+        async with self._database.tenant(source.organization_id) as conn:
+            return await IngestStore(conn, source.organization_id, self._counters).known_keys(keys)
+
+    @property
+    def depth(self) -> int:
+        return len(self._queue)
+
+    def _admit(self, events: int, size: int) -> None:
+        if self._stopping:
+            raise Unavailable("the server is shutting down", hint="retry after a moment")
+        full = len(self._queue) + events > max(self._max_events, events) if self._queue else False
+        if full or (self._bytes and self._bytes + size > self._max_bytes):
+            raise Unavailable("too many events are waiting to be written", hint="retry after a moment")
+
+    async def _run(self) -> None:
+        while True:
+            if not self._queue:
+                if self._stopping:
+                    return
+                self._arrived.clear()
+                await self._arrived.wait()
+                continue
+            await self._write_group(self._take())
+
+    def _take(self) -> list[_Waiting]:
+        group: list[_Waiting] = []
+        size = 0
+        while self._queue and len(group) < self._group_size and (not group or size < _MAX_GROUP_BYTES):
+            waiting = self._queue.popleft()
+            size += waiting.size
+            group.append(waiting)
+        self._counters.queue_depth.set(len(self._queue))
+        return group
+
+    async def _write_group(self, group: list[_Waiting]) -> None:
+        try:
+            verdicts = await self._settle([(waiting.source, waiting.event) for waiting in group])
+            for waiting, verdict in zip(group, verdicts, strict=True):
+                if not waiting.answer.done():
+                    waiting.answer.set_result(verdict)
+        except Exception as error:  # the boundary: a bug here must not leave requests waiting for ever
+            log.exception("a group could not be written")
+            for waiting in group:
+                if not waiting.answer.done():
+                    waiting.answer.set_exception(error)
+        finally:
+            self._bytes -= sum(waiting.size for waiting in group)
+            self._counters.queue_bytes.set(self._bytes)
+
+    async def _settle(self, events: list[tuple[Source, Prepared]]) -> list[Verdict]:
+        """A verdict for each event: together if that works, else each alone."""
+        self._counters.group_size.observe(len(events))
+        try:
+            return list(await self._commit(events))
+        except Unavailable as error:
+            return [error] * len(events)
+        except _UNSTORABLE as error:
+            if len(events) == 1:
+                return [InvalidFields([FieldError("$", f"cannot be stored: {error}")])]
+        except asyncpg.PostgresError:
+            if len(events) == 1:
+                raise
+            log.warning("a group failed; its events are tried alone", exc_info=True)
+        verdicts: list[Verdict] = []
+        for event in events:
+            verdicts.extend(await self._settle([event]))
+        return verdicts
+
+    async def _commit(self, events: list[tuple[Source, Prepared]]) -> list[int]:
+        for attempt in range(_ATTEMPTS):
+            try:
+                return await self._try(events)
+            except asyncpg.PostgresError as error:
+                if not is_collision(error):
+                    raise
+                self._counters.group_retries.inc()
+                await asyncio.sleep(random.uniform(0, 0.01 * 2**attempt))
+        raise Unavailable("other writers are in the way", hint="retry after a moment")
+
+    async def _try(self, events: list[tuple[Source, Prepared]]) -> list[int]:
+        verdicts = [Outcome.STORED] * len(events)
+        async with self._database.connection() as conn:
+            try:
+                async with conn.transaction():
+                    for source, places in _by_source(events):
+                        store = IngestStore(conn, source.organization_id, self._counters)
+                        await self._write_source(store, source, events, places, verdicts)
+            except DATABASE_GONE as error:
+                raise Unavailable(f"the database went away: {type(error).__name__}", hint="retry") from error
+        return verdicts
+
+    async def _write_source(
+        self,
+        store: IngestStore,
+        source: Source,
+        events: list[tuple[Source, Prepared]],
+        places: list[int],
+        verdicts: list[int],
+    ) -> None:
+        """Write one organisation's events; the same event twice in a group is written once."""
+        first: dict[bytes, int] = {}
+        for place in places:
+            first.setdefault(events[place][1].key, place)
+        written = list(first.values())
+        outcomes = await store.write(source.tenant_code, [events[place][1] for place in written])
+        for place, outcome in zip(written, outcomes, strict=True):
+            verdicts[place] = outcome
+        for place in places:
+            original = first[events[place][1].key]
+            if original != place:
+                stored = verdicts[original] in (Outcome.STORED, Outcome.DUPLICATE)
+                verdicts[place] = Outcome.DUPLICATE if stored else verdicts[original]
+
+
+def _by_source(events: list[tuple[Source, Prepared]]) -> list[tuple[Source, list[int]]]:
+    """Places by organisation, in the order in which organisations are always locked."""
+    groups: dict[UUID, tuple[Source, list[int]]] = {}
+    for place, (source, _) in enumerate(events):
+        groups.setdefault(source.organization_id, (source, []))[1].append(place)
+    return [groups[organization_id] for organization_id in sorted(groups)]
+
+
+def _chunks(events: Sequence[Prepared], most: int) -> list[list[Prepared]]:
+    chunks: list[list[Prepared]] = [[]]
+    size = 0
+    for event in events:
+        if len(chunks[-1]) >= most or (chunks[-1] and size > _MAX_GROUP_BYTES // 2):
+            chunks.append([])
+            size = 0
+        chunks[-1].append(event)
+        size += len(event.facts.raw)
+    return chunks if chunks[0] else []

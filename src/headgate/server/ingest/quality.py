@@ -1,0 +1,54 @@
+"""Secondary facts of quality and cost: test results and stage metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from headgate.server.ingest.context import Context, Q
+
+NO_RUN = UUID(int=0)
+
+
+async def store_tests(context: Context, places: Sequence[int]) -> None:
+    """Results of tests; each failed one leaves a follow-up."""
+    rows: dict[tuple[UUID, UUID | None, str], tuple[Any, ...]] = {}
+    for place in sorted(places, key=lambda p: context.batch.events[p - 1].facts.event_time):
+        facts = context.batch.events[place - 1].facts
+        for test in facts.tests:
+            dataset_id = None if test.dataset is None else context.dataset_id_of(test.dataset[:2])
+            run_id = facts.run_id or NO_RUN
+            rows[(run_id, dataset_id, test.key)] = (
+                run_id, context.job_id(place), dataset_id, test.key, test.name, test.assertion, test.column,
+                test.status, test.severity, test.expected, test.actual, test.description,
+                msgspec.json.encode(test.detail).decode(), facts.event_time,
+            )  # fmt: skip
+    columns = map(list, zip(*rows.values(), strict=True))
+    await context.conn.execute(Q.upsert_test_results, context.organization_id, *columns)
+    await context.follow_up(
+        [
+            ("test_failed", run_id, dataset_id, {"test": row[4], "column": row[6], "severity": row[8]})
+            for (run_id, dataset_id, _), row in rows.items()
+            if row[7] in {"failed", "error"}
+        ]
+    )
+
+
+async def store_stages(context: Context, places: Sequence[int]) -> None:
+    """Cost of stages; several events of a run may tell of the same stage."""
+    rows: dict[tuple[UUID, int, int], dict[str, Any]] = {}
+    for place in sorted(places, key=lambda p: context.batch.events[p - 1].facts.event_time):
+        facts = context.batch.events[place - 1].facts
+        if facts.run_id is None:
+            continue
+        for stage in facts.stages:
+            key = (facts.run_id, stage["stage_id"], stage["attempt"])
+            owner = {"run_id": str(facts.run_id), "application_id": facts.application_id}
+            rows[key] = rows.get(key, {}) | owner | stage
+    if rows:
+        await context.conn.execute(
+            Q.upsert_stage_metrics, context.organization_id, msgspec.json.encode(list(rows.values())).decode()
+        )

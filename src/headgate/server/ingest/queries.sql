@@ -1,0 +1,237 @@
+-- name: ingest_events
+-- Stores a group of events of one organisation; see migration 0004 for the arguments.
+SELECT outcome, found_jobs, found_datasets, stale_jobs, stale_facets, stale_columns, stale_schemas
+  FROM ingest_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
+                     $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40,
+                     $41, $42, $43, $44, $45, $46, $47, $48, $49, $50);
+
+-- name: find_known_keys
+-- Which of these keys were accepted within the last day.
+SELECT key
+  FROM idempotency_keys
+ WHERE organization_id = $1
+   AND key = ANY ($2::bytea[])
+   AND created_at >= now() - interval '24 hours';
+
+-- name: resolve_datasets
+-- Ids of datasets by canonical name, made if missing.
+SELECT ingest_datasets($1, $2, $3, $4, $5, $6, $7, $8);
+
+-- name: merge_job_facets
+-- Adds facets to jobs: a newer event replaces, an older one only fills what is missing.
+UPDATE jobs j
+   SET facets = CASE WHEN u.at >= coalesce(j.facets_at, '-infinity')
+                     THEN (j.facets || u.body::jsonb) - string_to_array(u.deleted, E'\x1f')
+                     ELSE u.body::jsonb || j.facets END,
+       facets_hash = CASE WHEN u.at >= coalesce(j.facets_at, '-infinity') THEN u.hash ELSE j.facets_hash END,
+       facets_at = greatest(j.facets_at, u.at)
+  FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::text[], $6::text[])
+       AS u (job_id, at, hash, body, deleted)
+ WHERE j.organization_id = $1
+   AND j.id = u.job_id;
+
+-- name: upsert_dataset_facets
+-- The latest body of each facet. A body that its job still sends counts as seen when the job was last seen.
+INSERT INTO dataset_facets AS t (organization_id, dataset_id, name, body, event_time, job_id, role, facets_hash)
+SELECT $1, u.dataset_id, u.name, u.body::jsonb, u.at, u.job_id, u.role, u.hash
+  FROM unnest($2::uuid[], $3::text[], $4::text[], $5::timestamptz[], $6::uuid[], $7::text[], $8::bigint[])
+       AS u (dataset_id, name, body, at, job_id, role, hash)
+ ORDER BY u.dataset_id, u.name
+ON CONFLICT (organization_id, dataset_id, name) DO UPDATE
+   SET body = EXCLUDED.body,
+       event_time = EXCLUDED.event_time,
+       job_id = EXCLUDED.job_id,
+       role = EXCLUDED.role,
+       facets_hash = EXCLUDED.facets_hash
+ WHERE EXCLUDED.event_time >= greatest(t.event_time, (
+         SELECT h.last_seen_at
+           FROM job_datasets h
+          WHERE h.organization_id = t.organization_id
+            AND h.job_id = t.job_id
+            AND h.dataset_id = t.dataset_id
+            AND h.role = t.role
+            AND t.facets_hash IN (h.facets_hash, h.start_hash)));
+
+-- name: delete_dataset_facets
+-- Facets that a producer has marked deleted, unless they were sent again later.
+DELETE FROM dataset_facets t
+ USING unnest($2::uuid[], $3::text[], $4::timestamptz[]) AS u (dataset_id, name, at)
+ WHERE t.organization_id = $1
+   AND t.dataset_id = u.dataset_id
+   AND t.name = u.name
+   AND t.event_time <= u.at;
+
+-- name: describe_datasets
+-- Type, location and life cycle of datasets, as their newest event tells them.
+UPDATE datasets d
+   SET type = coalesce(u.type, d.type),
+       location = coalesce(u.location, d.location),
+       dropped_at = CASE WHEN u.dropped THEN greatest(d.dropped_at, u.at)
+                         WHEN u.written AND u.at > d.dropped_at THEN NULL
+                         ELSE d.dropped_at END
+  FROM unnest($2::uuid[], $3::text[], $4::text[], $5::boolean[], $6::boolean[], $7::timestamptz[])
+       AS u (dataset_id, type, location, dropped, written, at)
+ WHERE d.organization_id = $1
+   AND d.id = u.dataset_id
+   AND ((u.type IS NOT NULL AND u.type IS DISTINCT FROM d.type)
+     OR (u.location IS NOT NULL AND u.location IS DISTINCT FROM d.location)
+     OR u.dropped
+     OR (u.written AND d.dropped_at IS NOT NULL));
+
+-- name: store_column_lineage
+-- Makes these edges the current ones of a job and its output, if its newest event says so.
+SELECT store_column_lineage($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+
+-- name: lock_schemas
+-- The current schema of each dataset, with the dataset locked in order.
+SELECT d.id AS dataset_id, d.schema_by, v.id AS version_id, v.version, v.schema_hash, v.fields, v.valid_from
+  FROM datasets d
+  LEFT JOIN schema_versions v ON v.organization_id = d.organization_id AND v.dataset_id = d.id AND v.valid_to IS NULL
+ WHERE d.organization_id = $1
+   AND d.id = ANY ($2::uuid[])
+ ORDER BY d.id
+   FOR UPDATE OF d;
+
+-- name: list_schema_history
+-- All versions of one dataset, oldest first.
+SELECT id AS version_id, version, schema_hash, fields, valid_from, valid_to
+  FROM schema_versions
+ WHERE organization_id = $1
+   AND dataset_id = $2
+ ORDER BY valid_from, version;
+
+-- name: close_schema_versions
+-- Ends versions at the time their successor begins.
+UPDATE schema_versions v
+   SET valid_to = u.valid_to
+  FROM unnest($2::uuid[], $3::uuid[], $4::timestamptz[]) AS u (dataset_id, version_id, valid_to)
+ WHERE v.organization_id = $1
+   AND v.dataset_id = u.dataset_id
+   AND v.id = u.version_id;
+
+-- name: insert_schema_versions
+-- New versions.
+INSERT INTO schema_versions (organization_id, dataset_id, id, version, schema_hash, fields, run_id, job_id,
+                             columns_added, columns_removed, columns_type_changed, change_type, description, breaking,
+                             client_hash, valid_from, valid_to)
+SELECT $1, u.dataset_id, u.id, u.version, u.hash, u.fields::jsonb, u.run_id, u.job_id,
+       ARRAY(SELECT jsonb_array_elements_text(u.added::jsonb)),
+       ARRAY(SELECT jsonb_array_elements_text(u.removed::jsonb)),
+       ARRAY(SELECT jsonb_array_elements_text(u.type_changed::jsonb)),
+       u.change_type, u.description, u.breaking, u.client_hash, u.valid_from, u.valid_to
+  FROM unnest($2::uuid[], $3::uuid[], $4::integer[], $5::bytea[], $6::text[], $7::uuid[], $8::uuid[], $9::text[],
+              $10::text[], $11::text[], $12::text[], $13::text[], $14::boolean[], $15::text[], $16::timestamptz[],
+              $17::timestamptz[])
+       AS u (dataset_id, id, version, hash, fields, run_id, job_id, added, removed, type_changed, change_type,
+             description, breaking, client_hash, valid_from, valid_to);
+
+-- name: move_schema_start
+-- A version turns out to have begun earlier.
+UPDATE schema_versions
+   SET valid_from = $4
+ WHERE organization_id = $1
+   AND dataset_id = $2
+   AND id = $3;
+
+-- name: renumber_schema_versions
+-- Numbers the versions of one dataset by time, after one was found to belong in between.
+UPDATE schema_versions v
+   SET version = n.place
+  FROM (SELECT s.id, row_number() OVER (ORDER BY s.valid_from, s.version)::integer AS place
+          FROM schema_versions s
+         WHERE s.organization_id = $1
+           AND s.dataset_id = $2) n
+ WHERE v.organization_id = $1
+   AND v.dataset_id = $2
+   AND v.id = n.id
+   AND v.version <> n.place;
+
+-- name: set_dataset_schemas
+-- What the datasets' current schemas are, so that an unchanged one is recognised at once.
+UPDATE datasets d
+   SET schema_hash = u.hash,
+       schema_at = u.at,
+       schema_by = u.schema_by
+  FROM unnest($2::uuid[], $3::bytea[], $4::timestamptz[], $5::text[]) AS u (dataset_id, hash, at, schema_by)
+ WHERE d.organization_id = $1
+   AND d.id = u.dataset_id;
+
+-- name: upsert_test_results
+-- Results of tests, one a run, dataset and test; the latest event of the run speaks.
+INSERT INTO test_results AS t (organization_id, run_id, job_id, dataset_id, test_key, name, assertion, column_name,
+                               status, severity, expected, actual, description, detail, observed_at)
+SELECT $1, u.run_id, u.job_id, u.dataset_id, u.test_key, u.name, u.assertion, u.column_name, u.status, u.severity,
+       u.expected, u.actual, u.description, u.detail::jsonb, u.observed_at
+  FROM unnest($2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
+              $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::timestamptz[])
+       AS u (run_id, job_id, dataset_id, test_key, name, assertion, column_name, status, severity, expected, actual,
+             description, detail, observed_at)
+ ORDER BY u.run_id, u.dataset_id, u.test_key
+ON CONFLICT (organization_id, run_id, coalesce(dataset_id, '00000000-0000-0000-0000-000000000000'), test_key) DO UPDATE
+   SET status = EXCLUDED.status,
+       severity = EXCLUDED.severity,
+       expected = EXCLUDED.expected,
+       actual = EXCLUDED.actual,
+       description = EXCLUDED.description,
+       detail = EXCLUDED.detail,
+       observed_at = EXCLUDED.observed_at
+ WHERE EXCLUDED.observed_at >= t.observed_at;
+
+-- name: upsert_stage_metrics
+-- Cost of stages; what a later event leaves out stays.
+SELECT store_stage_metrics($1, $2::jsonb);
+
+-- name: insert_follow_ups
+-- Outbox rows of what the secondary facts found.
+INSERT INTO outbox (organization_id, kind, run_id, dataset_id, payload)
+SELECT $1, u.kind, u.run_id, u.dataset_id, u.payload::jsonb
+  FROM unnest($2::text[], $3::uuid[], $4::uuid[], $5::text[]) AS u (kind, run_id, dataset_id, payload);
+
+-- name: find_aliases
+-- Which datasets these names lead to, and since when those exist.
+SELECT a.namespace, a.name, a.dataset_id, d.created_at
+  FROM unnest($2::text[], $3::text[]) AS u (namespace, name)
+  JOIN dataset_aliases a ON a.organization_id = $1 AND a.namespace = u.namespace AND a.name = u.name
+  JOIN datasets d ON d.organization_id = $1 AND d.id = a.dataset_id;
+
+-- name: insert_alias
+-- One more name for a dataset.
+INSERT INTO dataset_aliases (organization_id, namespace, name, dataset_id, source)
+VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (organization_id, namespace, name) DO NOTHING;
+
+-- name: merge_datasets
+-- Joins two datasets into the older one; returns the id of the merge.
+SELECT merge_datasets($1, $2, $3, $4, NULL);
+
+-- name: insert_refused
+-- Keeps what was refused, for the producer to look at.
+INSERT INTO refused_events (organization_id, route, code, reason, producer, errors, body, body_size, correlation_id)
+SELECT $1, u.route, u.code, u.reason, u.producer, u.errors::jsonb, u.body, u.body_size, u.correlation_id
+  FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bytea[], $8::bigint[], $9::text[])
+       AS u (route, code, reason, producer, errors, body, body_size, correlation_id);
+
+-- name: get_tenant
+-- Settings and name rules of one organisation.
+SELECT o.settings,
+       (SELECT coalesce(jsonb_agg(jsonb_build_array(p.name, p.regex, p.kind, p.enabled) ORDER BY p.name), '[]')
+          FROM name_patterns p
+         WHERE p.organization_id = o.id) AS patterns,
+       (SELECT coalesce(jsonb_agg(jsonb_build_array(r.pattern, r.canonical) ORDER BY r.position), '[]')
+          FROM alias_rules r
+         WHERE r.organization_id = o.id) AS rules
+  FROM organizations o
+ WHERE o.id = $1;
+
+-- name: set_schema_change
+-- What a version changed, now that another one turned out to stand before it.
+UPDATE schema_versions
+   SET columns_added = $4,
+       columns_removed = $5,
+       columns_type_changed = $6,
+       change_type = $7,
+       description = $8,
+       breaking = $9
+ WHERE organization_id = $1
+   AND dataset_id = $2
+   AND id = $3;

@@ -1,0 +1,177 @@
+"""Schema versions, SCD type 2: a new version when the schema changes, also when it returns to an older one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+import msgspec
+
+from headgate.domain.schema import INITIAL, Change, Field, diff, is_projection, place
+from headgate.server.ingest.batch import Use
+from headgate.server.ingest.context import Context, Q
+
+_encode = msgspec.json.encode
+
+
+class Version(msgspec.Struct):
+    """A version as stored, or about to be."""
+
+    id: UUID
+    number: int
+    hash: bytes
+    fields: tuple[Field, ...]
+    valid_from: datetime
+    valid_to: datetime | None = None
+
+
+class Head(msgspec.Struct):
+    """The current version of a dataset while a group is being stored, and what has to be written for it."""
+
+    current: Version | None
+    by: str | None
+    closed: list[Version] = []
+    opened: list[tuple[Version, Change, Use]] = []
+    touched: bool = False
+
+
+async def store_schemas(context: Context, uses: Sequence[Use]) -> None:
+    """Open new versions for the schemas that these uses show, oldest first."""
+    heads = await _lock(context, {context.dataset_id(row) for row in uses})
+    late: list[Use] = []
+    for row in uses:
+        if not _follow(heads[context.dataset_id(row)], context, row):
+            late.append(row)
+    await _write(context, heads)
+    for row in late:
+        await _place_late(context, row)
+
+
+async def _lock(context: Context, dataset_ids: set[UUID]) -> dict[UUID, Head]:
+    rows = await context.conn.fetch(Q.lock_schemas, context.organization_id, sorted(dataset_ids))
+    return {row["dataset_id"]: Head(_version(row) if row["version_id"] else None, row["schema_by"]) for row in rows}
+
+
+def _version(row: Any) -> Version:
+    return Version(row["version_id"], row["version"], row["schema_hash"], _fields(row["fields"]), row["valid_from"])
+
+
+def _fields(text: str) -> tuple[Field, ...]:
+    return tuple(msgspec.json.decode(text, type=list[Field]))
+
+
+def _follow(head: Head, context: Context, row: Use) -> bool:
+    """Move a head on by one sighting; False when the sighting is older than the head."""
+    schema, role = row.use.schema, row.use.role
+    at = context.batch.facts_of(row).event_time
+    assert schema is not None
+    current = head.current
+    if role == "input" and (head.by or "input") != "input":
+        return True
+    if current is None:
+        _open(head, Version(uuid4(), 1, schema.hash, schema.fields, at), INITIAL, row)
+        return True
+    if at < current.valid_from:
+        return False
+    if schema.hash == current.hash:
+        head.touched = head.touched or head.by != role
+        head.by = role
+        return True
+    if role == "input" and is_projection(schema.fields, current.fields):
+        return True
+    current.valid_to = at
+    head.closed.append(current)
+    change = diff(current.fields, schema.fields)
+    _open(head, Version(uuid4(), current.number + 1, schema.hash, schema.fields, at), change, row)
+    return True
+
+
+def _open(head: Head, version: Version, change: Change, row: Use) -> None:
+    head.current = version
+    head.by = row.use.role
+    head.touched = True
+    head.opened.append((version, change, row))
+
+
+async def _write(context: Context, heads: dict[UUID, Head]) -> None:
+    conn, organization_id = context.conn, context.organization_id
+    closed = [(id_, version.id, version.valid_to) for id_ in sorted(heads) for version in heads[id_].closed]
+    opened = [(id_, *entry) for id_ in sorted(heads) for entry in heads[id_].opened]
+    if opened:
+        # One statement inserts versions opened and closed within the group with their end already set, so
+        # the one that was open before has to end first.
+        if closed:
+            await conn.execute(Q.close_schema_versions, organization_id, *map(list, zip(*closed, strict=True)))
+        rows = [_insert_row(context, id_, version, change, row) for id_, version, change, row in opened]
+        await conn.execute(Q.insert_schema_versions, organization_id, *map(list, zip(*rows, strict=True)))
+    touched = [(id_, head) for id_, head in sorted(heads.items()) if head.touched and head.current]
+    if touched:
+        states = [(id_, head.current.hash, head.current.valid_from, head.by) for id_, head in touched if head.current]
+        await conn.execute(Q.set_dataset_schemas, organization_id, *map(list, zip(*states, strict=True)))
+    await context.follow_up(
+        [_follow_up(context, id_, version, change, row) for id_, version, change, row in opened if change != INITIAL]
+    )
+
+
+def _insert_row(context: Context, dataset_id: UUID, version: Version, change: Change, row: Use) -> tuple[Any, ...]:
+    facts = context.batch.facts_of(row)
+    return (
+        dataset_id, version.id, version.number, version.hash, _encode(version.fields).decode(), facts.run_id,
+        context.job_id(row.event), _encode(change.added).decode(), _encode(change.removed).decode(),
+        _encode(change.type_changed).decode(), str(change.type), change.description, change.breaking,
+        row.use.client_hash, version.valid_from, version.valid_to,
+    )  # fmt: skip
+
+
+def _follow_up(
+    context: Context, dataset_id: UUID, version: Version, change: Change, row: Use
+) -> tuple[str, UUID | None, UUID | None, dict[str, object]]:
+    payload: dict[str, object] = {
+        "version_id": version.id,
+        "change_type": str(change.type),
+        "breaking": change.breaking,
+        "description": change.description,
+    }
+    return "schema_changed", context.batch.facts_of(row).run_id, dataset_id, payload
+
+
+async def _place_late(context: Context, row: Use) -> None:
+    """A sighting from before the current version: it belongs between versions, or tells nothing new."""
+    conn, organization_id, dataset_id = context.conn, context.organization_id, context.dataset_id(row)
+    schema, at = row.use.schema, context.batch.facts_of(row).event_time
+    assert schema is not None
+    records = await conn.fetch(Q.list_schema_history, organization_id, dataset_id)
+    history = [_version(record) for record in records]
+    found = place([(version.valid_from, version.hash) for version in history], at, schema.hash)
+    before = history[found.after - 1] if found and found.after else None
+    if found is None or (row.use.role == "input" and before and is_projection(schema.fields, before.fields)):
+        return
+    following = history[found.after]
+    if before is not None:
+        await conn.execute(Q.close_schema_versions, organization_id, [dataset_id], [before.id], [at])
+    if found.moves_next:
+        await conn.execute(Q.move_schema_start, organization_id, dataset_id, following.id, at)
+        return
+    version = Version(uuid4(), following.number, schema.hash, schema.fields, at, following.valid_from)
+    change = diff(before.fields, schema.fields) if before else INITIAL
+    inserted = _insert_row(context, dataset_id, version, change, row)
+    await conn.execute(Q.insert_schema_versions, organization_id, *[[value] for value in inserted])
+    await _redescribe(context, dataset_id, following, diff(schema.fields, following.fields))
+    await conn.execute(Q.renumber_schema_versions, organization_id, dataset_id)
+
+
+async def _redescribe(context: Context, dataset_id: UUID, version: Version, change: Change) -> None:
+    await context.conn.execute(
+        Q.set_schema_change,
+        context.organization_id,
+        dataset_id,
+        version.id,
+        list(change.added),
+        list(change.removed),
+        list(change.type_changed),
+        str(change.type),
+        change.description,
+        change.breaking,
+    )

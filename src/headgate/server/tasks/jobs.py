@@ -1,0 +1,46 @@
+"""What the worker does for each kind of follow-up. Handlers are idempotent: a claim may run out and return."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from headgate.server.db.pool import Connection, Record
+from headgate.server.db.queries import Queries
+
+Q = Queries("headgate.server.tasks")
+CLEANUP_BATCH = 10_000
+
+Handler = Callable[[Connection, Record], Awaitable[None]]
+
+
+async def clean_idempotency(conn: Connection, task: Record) -> None:
+    """Remove keys older than a day, a batch at a time so that no transaction holds many rows."""
+    await _in_batches(conn, Q.delete_expired_keys, task)
+
+
+async def clean_refused(conn: Connection, task: Record) -> None:
+    """Remove refused events older than a week."""
+    await _in_batches(conn, Q.delete_old_refused, task)
+
+
+async def take_note(conn: Connection, task: Record) -> None:
+    """Follow-ups that nothing acts on yet: they are claimed, counted and done."""
+
+
+async def _in_batches(conn: Connection, query: str, task: Record) -> None:
+    while True:
+        async with conn.transaction():
+            await conn.execute("SELECT set_config('headgate.organization_id', $1, true)", str(task["organization_id"]))
+            status = await conn.execute(query, task["organization_id"], CLEANUP_BATCH)
+        if int(status.split()[-1]) < CLEANUP_BATCH:
+            return
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "cleanup_idempotency": clean_idempotency,
+    "cleanup_refused": clean_refused,
+    "run_finished": take_note,
+    "metrics_recorded": take_note,
+    "test_failed": take_note,
+    "schema_changed": take_note,
+}

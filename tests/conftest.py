@@ -1,0 +1,137 @@
+"""Real PostgreSQL for every test that needs one: a server a session, a copy of a migrated template a test."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from headgate.server.db.embedded import EmbeddedPostgres, debian_binaries
+from headgate.server.db.migrate import migrate
+from headgate.server.db.pool import Database
+from headgate.settings import Settings
+from tests.support.server import Server, running_server
+
+TEMPLATE = "headgate_template"
+_numbers = itertools.count(1)
+
+# Durability is the embedded tests' business; here it would only cost time.
+FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "200"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Fast tests first: unit, then integration, then what is marked slow."""
+
+    def cost(item: pytest.Item) -> tuple[int, str]:
+        path = str(item.path)
+        return (2 if item.get_closest_marker("slow") else 0 if "/unit/" in path else 1, path)
+
+    items.sort(key=cost)
+
+
+class Cluster:
+    """A server of the session and the template that each test's database is copied from."""
+
+    def __init__(self, postgres: EmbeddedPostgres) -> None:
+        self.postgres = postgres
+
+    def admin_dsn(self, database: str) -> str:
+        return self.postgres.dsn(user="postgres", database=database)
+
+    def app_dsn(self, database: str) -> str:
+        return self.postgres.dsn(user="headgate_app", database=database)
+
+    async def prepare(self) -> None:
+        await self._admin(f"CREATE DATABASE {TEMPLATE}")
+        await migrate(self.admin_dsn(TEMPLATE))
+
+    async def create(self) -> str:
+        name = f"test_{next(_numbers)}"
+        await self._admin(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
+        return name
+
+    async def drop(self, name: str) -> None:
+        await self._admin(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+    async def _admin(self, sql: str) -> None:
+        conn = await asyncpg.connect(self.admin_dsn("postgres"))
+        try:
+            await conn.execute(sql)
+        finally:
+            await conn.close()
+
+
+def _started(binaries: Path | None) -> Iterator[EmbeddedPostgres]:
+    with tempfile.TemporaryDirectory(prefix="headgate-test-") as directory:
+        postgres = EmbeddedPostgres(Path(directory) / "postgres", settings=FAST, binaries=binaries)
+        postgres.start()
+        try:
+            yield postgres
+        finally:
+            postgres.remove()
+
+
+@pytest.fixture(scope="session")
+def embedded_postgres() -> Iterator[EmbeddedPostgres]:
+    yield from _started(None)
+
+
+@pytest.fixture(scope="session")
+def debian_postgres() -> Iterator[EmbeddedPostgres]:
+    binaries = debian_binaries()
+    if binaries is None:
+        pytest.skip("Debian's postgresql package is not installed: apt-get install postgresql")
+    yield from _started(binaries)
+
+
+@pytest.fixture(scope="session")
+async def cluster(embedded_postgres: EmbeddedPostgres) -> Cluster:
+    cluster = Cluster(embedded_postgres)
+    await cluster.prepare()
+    return cluster
+
+
+@pytest.fixture(scope="session")
+async def debian_cluster(debian_postgres: EmbeddedPostgres) -> Cluster:
+    cluster = Cluster(debian_postgres)
+    await cluster.prepare()
+    return cluster
+
+
+@pytest.fixture
+async def database_name(cluster: Cluster) -> AsyncIterator[str]:
+    name = await cluster.create()
+    yield name
+    await cluster.drop(name)
+
+
+@pytest.fixture
+async def database(cluster: Cluster, database_name: str) -> AsyncIterator[Database]:
+    """The application's pool on a fresh, migrated database."""
+    database = Database(cluster.app_dsn(database_name), max_size=8)
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+async def db(cluster: Cluster, database_name: str) -> AsyncIterator[asyncpg.Connection]:
+    """A superuser's connection to the same database, to look at what is really there."""
+    conn = await asyncpg.connect(cluster.admin_dsn(database_name), server_settings={"search_path": "headgate"})
+    yield conn
+    await conn.close()
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings(rate_global=None, rate_key=None, rate_anonymous=None, _env_file=None)
+
+
+@pytest.fixture
+async def server(settings: Settings, database: Database) -> AsyncIterator[Server]:
+    """The whole application in this process, with one organisation and its keys."""
+    async with running_server(settings, database) as server:
+        yield server
