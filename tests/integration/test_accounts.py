@@ -8,7 +8,8 @@ import asyncpg
 import httpx
 import pytest
 
-from headgate.server.accounts.store import bootstrap, slug_of
+from headgate.errors import Conflict
+from headgate.server.accounts.store import AccountStore, bootstrap, slug_of
 from headgate.server.db.pool import Database
 from headgate.server.edge import Edge
 from headgate.settings import Settings
@@ -24,6 +25,8 @@ from tests.support.edge import (
     register,
     unlimited,
 )
+from tests.support.events import an_event
+from tests.support.server import Server
 
 
 @pytest.fixture
@@ -235,13 +238,17 @@ async def test_the_last_admin_can_neither_be_demoted_nor_removed(edge: Edge, ada
 async def test_two_admins_who_demote_each_other_at_once_leave_one(edge: Edge, ada: Account, database: Database) -> None:
     grace = await a_colleague(edge, ada, "grace@example.com", "admin")
 
-    await asyncio.gather(
-        ada.client.patch(f"{AUTH}/users/{grace.id}", json={"role": "viewer"}),
-        grace.client.patch(f"{AUTH}/users/{ada.id}", json={"role": "viewer"}),
-    )
+    async def demote(account: Account) -> None:
+        async with database.tenant(ada.organization_id) as conn:
+            await AccountStore(conn, ada.organization_id).set_role(UUID(account.id), "viewer")
 
     async with database.tenant(ada.organization_id) as conn:
-        assert await conn.fetchval("SELECT count(*) FROM users WHERE role = 'admin'") >= 1
+        await AccountStore(conn, ada.organization_id).set_role(UUID(grace.id), "viewer")
+        second = asyncio.create_task(demote(ada))
+        await asyncio.sleep(0.3)
+
+    with pytest.raises(Conflict, match="last admin"):
+        await second
 
 
 async def test_lists_come_in_pages_without_gaps_or_repeats(edge: Edge, ada: Account) -> None:
@@ -284,6 +291,15 @@ async def test_settings_change_one_by_one_and_are_announced(ada: Account, databa
         "default_namespace": "default",
     }
     assert announced == [str(ada.organization_id)] * 2
+
+
+async def test_a_new_setting_counts_for_the_next_event(server: Server) -> None:
+    event = {name: value for name, value in an_event("COMPLETE").items() if name != "schemaURL"}
+    refused = await server.tenant.send(event)
+
+    await server.client.patch("/api/v1/organization", json={"settings": {"validation": "lenient"}})
+
+    assert (refused.status_code, (await server.tenant.send(event)).status_code) == (422, 201)
 
 
 @pytest.mark.parametrize(

@@ -240,6 +240,11 @@ async def test_the_ingest_path_applies_scopes_and_credentials(edge: Edge) -> Non
     assert "'admin', 'read', 'write'" in detail
 
 
+async def test_a_wrong_method_is_told_every_right_one(client: httpx.AsyncClient) -> None:
+    assert (await client.put("/api/v1/organization")).headers["allow"] == "GET, PATCH"
+    assert (await client.put(FAST)).headers["allow"] == "POST"
+
+
 async def test_old_credentials_do_not_stand_in_the_way_of_public_paths(client: httpx.AsyncClient) -> None:
     headers = {"authorization": "Bearer hg_live_revoked", "cookie": "headgate_session=old"}
 
@@ -395,11 +400,8 @@ async def test_health_and_readiness_tell_of_a_lost_database(settings: Settings) 
     assert (ingested.status_code, ingested.json()["code"]) == (503, "unavailable")
 
 
-async def test_readiness_waits_for_the_migrations(edge: Edge, database: Database, settings: Settings) -> None:
-    async with database.connection() as conn:
-        await conn.execute("RESET ROLE")
-        await conn.execute("DELETE FROM schema_migrations")
-        await conn.execute("SET ROLE headgate_app")
+async def test_readiness_waits_for_the_migrations(edge: Edge, db: asyncpg.Connection) -> None:
+    await db.execute("DELETE FROM schema_migrations")
     async with client_of(edge) as client:
         response = await client.get("/ready")
         health = await client.get("/health")

@@ -91,9 +91,7 @@ def test_a_lost_database_is_retriable_and_not_described() -> None:
     assert "db.internal" not in str(body)
 
 
-@pytest.mark.parametrize(
-    ("wait_s", "header"), [(0.01, b"1"), (1.0, b"1"), (1.2, b"2"), (30.0, b"30")], ids=str
-)
+@pytest.mark.parametrize(("wait_s", "header"), [(0.01, b"1"), (1.0, b"1"), (1.2, b"2"), (30.0, b"30")], ids=str)
 def test_retry_after_is_whole_seconds_and_never_too_early(wait_s: float, header: bytes) -> None:
     _, headers, _ = document(errors.RateLimited("x", retry_after_s=wait_s))
 
@@ -117,9 +115,7 @@ def test_text_that_is_no_unicode_still_gives_valid_json() -> None:
 
 
 def test_broken_json_is_unparsable_and_not_a_field_error() -> None:
-    error = RequestValidationError(
-        [{"type": "json_invalid", "loc": ("body", 7), "msg": "", "ctx": {"error": "odd"}}]
-    )
+    error = RequestValidationError([{"type": "json_invalid", "loc": ("body", 7), "msg": "", "ctx": {"error": "odd"}}])
 
     status, _, body = document(error)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -139,16 +140,12 @@ PRETTY = json.dumps({"n": 1, "deep": {"x": [1, 2]}}, indent=2).encode()
     [
         pytest.param("a.ndjson", lines(1, 2), [event(1), event(2)], id="ndjson"),
         pytest.param("a.jsonl", lines(1) + event(2), [event(1), event(2)], id="no last newline"),
-        pytest.param(
-            "a.ndjson", b"\r\n" + event(1) + b"\r\n\r\n" + event(2), [event(1), event(2)], id="crlf"
-        ),
+        pytest.param("a.ndjson", b"\r\n" + event(1) + b"\r\n\r\n" + event(2), [event(1), event(2)], id="crlf"),
         pytest.param("a.ndjson", b"\xef\xbb\xbf" + lines(1), [event(1)], id="byte order mark"),
         pytest.param("a.json", event(1), [event(1)], id="one event"),
         pytest.param("a.json", b"\n\n" + PRETTY + b"\n", [PRETTY], id="one event over lines"),
         pytest.param("a.json", b"[%b, %b]" % (event(1), event(2)), [event(1), event(2)], id="array"),
-        pytest.param(
-            "a.json", b"[\n%b,\n%b\n]\n" % (PRETTY, event(2)), [PRETTY, event(2)], id="array over lines"
-        ),
+        pytest.param("a.json", b"[\n%b,\n%b\n]\n" % (PRETTY, event(2)), [PRETTY, event(2)], id="array over lines"),
         pytest.param("a.json", lines(1, 2, 3), [event(1), event(2), event(3)], id="lines named json"),
         pytest.param("a.json", b"[]", [], id="empty array"),
         pytest.param("a.ndjson", b"", [], id="empty file"),
@@ -238,9 +235,7 @@ def test_a_file_that_is_not_packed_at_all_is_told(tmp_path: Path) -> None:
     assert "damaged or cut off" in brokens(path)[0][1]
 
 
-def test_a_line_without_end_is_skipped_without_holding_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_without_end_is_skipped_without_holding_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_module, "MAX_EVENT_BYTES", 1000)
     huge = event(2, pad="x" * 10_000)
     path = write(tmp_path / "a.ndjson", lines(1) + huge + b"\n" + lines(3))
@@ -304,9 +299,7 @@ def test_events_are_sent_in_order_in_batches_across_files(tmp_path: Path) -> Non
 
 
 def test_large_events_make_small_batches(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "a.ndjson", b"".join(event(n, pad="x" * (BATCH_BYTES // 2)) + b"\n" for n in range(3))
-    )
+    path = write(tmp_path / "a.ndjson", b"".join(event(n, pad="x" * (BATCH_BYTES // 2)) + b"\n" for n in range(3)))
     sink = MemorySink()
 
     deliver(sink, path)
@@ -324,9 +317,7 @@ def test_duplicates_are_counted_apart(tmp_path: Path) -> None:
 
 def test_refused_events_are_told_with_their_place_and_kept(tmp_path: Path) -> None:
     path = write(tmp_path / "a.ndjson", lines(1, 2) + b"nonsense\n" + lines(4))
-    array = write(
-        tmp_path / "b.json", b"[%b,%b]" % (event(5), json.dumps({"n": 2, "s": "é"}, indent=1).encode())
-    )
+    array = write(tmp_path / "b.json", b"[%b,%b]" % (event(5), json.dumps({"n": 2, "s": "é"}, indent=1).encode()))
     sink = MemorySink(refuse=lambda e: "has no job" if e["n"] == 2 else None)
     kept = io.BytesIO()
 
@@ -528,6 +519,16 @@ def test_a_state_file_that_cannot_be_written_stops_nothing(tmp_path: Path) -> No
     path = write(tmp_path / "a.ndjson", lines(1))
 
     assert deliver(MemorySink(), path, state=path / "state.json").tally.stored == 1
+
+
+def test_a_state_that_is_no_file_is_never_replaced(tmp_path: Path) -> None:
+    path, device = write(tmp_path / "a.ndjson", lines(1)), tmp_path / "device"
+    os.mkfifo(device)
+
+    tally = deliver(MemorySink(), path, state=device).tally
+
+    assert tally.stored == 1
+    assert device.is_fifo()
 
 
 def test_a_large_file_is_not_held_in_memory(tmp_path: Path) -> None:

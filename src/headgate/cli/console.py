@@ -42,9 +42,7 @@ def note(text: str) -> None:
 
 def fail(code: str, message: str, *, hint: str | None = None, correlation_id: object = None) -> None:
     """The one shape of an error on the command line."""
-    head = (
-        typer.style(f"error[{code}]:", fg=typer.colors.RED, bold=True) if _is_colored() else f"error[{code}]:"
-    )
+    head = typer.style(f"error[{code}]:", fg=typer.colors.RED, bold=True) if _is_colored() else f"error[{code}]:"
     note(f"{head} {message}")
     if hint:
         note(f"hint: {hint}")

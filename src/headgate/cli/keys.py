@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True, rich_markup_mode="markdown")
 
-Url = Annotated[
-    str | None, typer.Option(envvar="HEADGATE_URL", help="Server to talk to.", show_default=False)
-]
+Url = Annotated[str | None, typer.Option(envvar="HEADGATE_URL", help="Server to talk to.", show_default=False)]
 Email = Annotated[str | None, typer.Option(envvar="HEADGATE_EMAIL", help="Who logs in.", show_default=False)]
 Password = Annotated[
     str | None,
@@ -35,13 +33,9 @@ def create(
     name: Annotated[str, typer.Argument(help="What the key is for.", show_default=False)],
     scope: Annotated[
         list[str] | None,
-        typer.Option(
-            help="read, write, ingest or admin; may be repeated; ingest, if not given.", show_default=False
-        ),
+        typer.Option(help="read, write, ingest or admin; may be repeated; ingest, if not given.", show_default=False),
     ] = None,
-    expires_in_days: Annotated[
-        int | None, typer.Option(min=1, help="Never, if not given.", show_default=False)
-    ] = None,
+    expires_in_days: Annotated[int | None, typer.Option(min=1, help="Never, if not given.", show_default=False)] = None,
     url: Url = None,
     email: Email = None,
     password: Password = None,
@@ -54,9 +48,7 @@ def create(
     if as_json:
         typer.echo(json.dumps(made, indent=2, ensure_ascii=False))
         return
-    console.note(
-        f"made {made.get('name', name)!r} with {_joined(made.get('scopes'))}; keep it, it is not shown again"
-    )
+    console.note(f"made {made.get('name', name)!r} with {_joined(made.get('scopes'))}; keep it, it is not shown again")
     typer.echo(made["key"])
 
 
@@ -79,9 +71,7 @@ def list_keys(
 
 @app.command()
 def revoke(
-    key: Annotated[
-        str, typer.Argument(metavar="PREFIX_OR_ID", help="As `keys list` shows it.", show_default=False)
-    ],
+    key: Annotated[str, typer.Argument(metavar="PREFIX_OR_ID", help="As `keys list` shows it.", show_default=False)],
     url: Url = None,
     email: Email = None,
     password: Password = None,
@@ -95,9 +85,7 @@ def revoke(
 
 
 @contextmanager
-def _session(
-    url: str | None, email: str | None, password: str | None, data_dir: Path
-) -> Iterator[HeadgateClient]:
+def _session(url: str | None, email: str | None, password: str | None, data_dir: Path) -> Iterator[HeadgateClient]:
     from headgate.client import HeadgateClient
 
     known = credentials.read(data_dir)

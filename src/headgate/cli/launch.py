@@ -287,7 +287,7 @@ def _announce(known: Credentials, data_dir: Path, database: str, *, seconds: flo
             ("Database", database),
         ]
     )
-    typer.echo("\nSend it events from a file, or from any OpenLineage client:\n")
-    typer.echo("  headgate replay events.ndjson")
-    typer.echo(f"  OPENLINEAGE_URL={known.url} OPENLINEAGE_API_KEY=<api_key of the credentials>")
+    typer.echo("\nSend it events from a file:\n\n  headgate replay events.ndjson\n")
+    typer.echo("or from any OpenLineage client, with the api_key of the credentials:\n")
+    typer.echo(f"  export OPENLINEAGE_URL={known.url}\n  export OPENLINEAGE_API_KEY=hg_live_…")
     typer.echo("\nCtrl-C stops everything.")

@@ -25,12 +25,8 @@ app = typer.Typer(
 )
 
 Host = Annotated[str, typer.Option(envvar="HEADGATE_HOST", help="Address to listen on.")]
-Port = Annotated[
-    int, typer.Option(min=0, max=65535, envvar="HEADGATE_PORT", help="Port; 0 picks a free one.")
-]
-DataDir = Annotated[
-    Path, typer.Option(envvar="HEADGATE_DATA_DIR", help="Where the database and the credentials live.")
-]
+Port = Annotated[int, typer.Option(min=0, max=65535, envvar="HEADGATE_PORT", help="Port; 0 picks a free one.")]
+DataDir = Annotated[Path, typer.Option(envvar="HEADGATE_DATA_DIR", help="Where the database and the credentials live.")]
 
 
 @app.command()
@@ -112,9 +108,7 @@ def run(arguments: list[str]) -> int:
         import traceback
 
         traceback.print_exc()
-        console.fail(
-            "internal", f"{type(error).__name__}: {error}", hint="this is a bug in headgate; please report it"
-        )
+        console.fail("internal", f"{type(error).__name__}: {error}", hint="this is a bug in headgate; please report it")
         return EXIT_BUG
 
 

@@ -154,9 +154,7 @@ class Bar(Display):
         )
 
     def pause(self, error: HeadgateError, pause_s: float) -> None:
-        self._bar.console.print(
-            f"{error.message}; trying again in {pause_s:.1f} s", markup=False, style="yellow"
-        )
+        self._bar.console.print(f"{error.message}; trying again in {pause_s:.1f} s", markup=False, style="yellow")
 
     def close(self) -> None:
         self._bar.stop()

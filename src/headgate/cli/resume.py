@@ -43,9 +43,7 @@ class Progress:
 class Journal:
     """What has been sent to one server; saved now and then, and when asked."""
 
-    def __init__(
-        self, path: Path | None, target: str, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, path: Path | None, target: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = path
         self._clock = clock
         self._all = _load(path)
@@ -91,6 +89,8 @@ class Journal:
             self.save()
 
     def _write(self, path: Path) -> None:
+        if path.exists() and not path.is_file():
+            return  # a device, as in `--state /dev/null`: replacing it would break the machine
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
         try:
@@ -113,8 +113,10 @@ def _name(path: Path) -> str:
 
 
 def _load(path: Path | None) -> dict[str, dict[str, Progress]]:
+    if path is None or not path.is_file():
+        return {}
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, Progress]]) if path else {}
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, Progress]])
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return {}
 

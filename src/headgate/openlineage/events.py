@@ -6,15 +6,16 @@ Field names are the specification's. Decoding is one pass; `validate.py` explain
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 EventType = Literal["START", "RUNNING", "COMPLETE", "FAIL", "ABORT", "OTHER"]
+# Raw when decoded; once an event is checked, each value is a `facets.Facet`.
 Facets = dict[str, Raw]
-NO_FACETS: Facets = {}
+NO_FACETS: dict[str, Any] = {}
 
 
 class Run(Struct):
@@ -52,18 +53,26 @@ decode_event = msgspec.json.Decoder(Event).decode
 decode_array = msgspec.json.Decoder(list[Raw]).decode
 
 
-def facet_groups(event: Event) -> list[tuple[str, Facets]]:
-    """Every facet map of the event with its path, for whoever has to look at all of them."""
-    groups: list[tuple[str, Facets | UnsetType]] = []
-    if event.run is not UNSET:
-        groups.append(("run.facets", event.run.facets))
-    if event.job is not UNSET:
-        groups.append(("job.facets", event.job.facets))
+def facet_maps(event: Event) -> list[Facets]:
+    """Every map of facets in the event that is not empty."""
+    maps = []
+    if event.run is not UNSET and event.run.facets:
+        maps.append(event.run.facets)
+    if event.job is not UNSET and event.job.facets:
+        maps.append(event.job.facets)
     if event.dataset is not UNSET:
-        groups.append(("dataset.facets", event.dataset.facets))
-    for side, datasets in (("inputs", event.inputs), ("outputs", event.outputs)):
-        for place, dataset in enumerate(datasets or ()):
-            groups.append((f"{side}[{place}].facets", dataset.facets))
-            groups.append((f"{side}[{place}].inputFacets", dataset.inputFacets))
-            groups.append((f"{side}[{place}].outputFacets", dataset.outputFacets))
-    return [(path, facets) for path, facets in groups if facets is not UNSET and facets]
+        _add_maps(event.dataset, maps)
+    for dataset in event.inputs or ():
+        _add_maps(dataset, maps)
+    for dataset in event.outputs or ():
+        _add_maps(dataset, maps)
+    return maps
+
+
+def _add_maps(dataset: Dataset, maps: list[Facets]) -> None:
+    if dataset.facets:
+        maps.append(dataset.facets)
+    if dataset.inputFacets:
+        maps.append(dataset.inputFacets)
+    if dataset.outputFacets:
+        maps.append(dataset.outputFacets)

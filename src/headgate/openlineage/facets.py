@@ -250,8 +250,9 @@ _STRUCTS: Mapping[str, type[Struct]] = {
 
 
 class Facet(NamedTuple):
-    """What is known of one facet body: its base fields, and its value where we understand it."""
+    """What is known of one facet: its bytes, its base fields, and its value where we understand it."""
 
+    body: bytes
     has_base: bool
     deleted: bool
     is_object: bool
@@ -289,17 +290,17 @@ class FacetReader:
         try:
             base = self._bases.decode(body)
         except msgspec.ValidationError:
-            return Facet(False, False, body[:1] == b"{", None, name in _STRUCTS, digest)
+            return Facet(body, False, False, body[:1] == b"{", None, name in _STRUCTS, digest)
         has_base = _is_uri(base.producer) and _is_uri(base.schema_url)
         deleted = base.deleted is True
         decode = self._decoders.get(name)
         if decode is None or deleted:
-            return Facet(has_base, deleted, True, None, False, digest)
+            return Facet(body, has_base, deleted, True, None, False, digest)
         try:
             value = decode(body)
-            return Facet(has_base, False, True, _finish(value), False, digest)
+            return Facet(body, has_base, False, True, _finish(value), False, digest)
         except (msgspec.ValidationError, msgspec.DecodeError, ValueError, RecursionError):
-            return Facet(has_base, False, True, None, True, digest)
+            return Facet(body, has_base, False, True, None, True, digest)
 
 
 def _is_uri(value: str | UnsetType) -> bool:

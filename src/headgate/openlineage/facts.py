@@ -34,7 +34,8 @@ class DatasetUse(Struct):
 
     dataset: DatasetName
     role: str
-    facets: dict[str, bytes | None]
+    key: tuple[str, str]
+    facets: dict[str, bytes | None] = {}
     facets_hash: int | None = None
     schema: SchemaValue | None = None
     columns: ColumnSet | None = None
@@ -44,6 +45,8 @@ class DatasetUse(Struct):
     lifecycle: str | None = None
     previous: DatasetName | None = None
     client_hash: str | None = None
+    origin_run: UUID | None = None
+    edges: list[tuple[DatasetName, DatasetName]] = []
 
 
 class Metric(Struct):

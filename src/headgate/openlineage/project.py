@@ -10,16 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, UnsetType
 
 from headgate.domain import names
 from headgate.domain.names import DatasetName
 from headgate.domain.quality import severity_of, status_of, test_key
-from headgate.openlineage.events import NO_FACETS, Dataset, Facets
+from headgate.openlineage.events import NO_FACETS, Dataset
 from headgate.openlineage.facets import (
     AssertionsFacet,
     ColumnLineageFacet,
-    FacetReader,
+    Facet,
     InputField,
     LineageFacet,
     OutputField,
@@ -29,6 +29,8 @@ from headgate.openlineage.facts import ColumnEdge, ColumnSet, DatasetUse, Facts,
 from headgate.openlineage.validate import Checked
 
 MAX_DATASETS = 10_000
+MAX_REMEMBERED = 10_000
+Facets = Mapping[str, Facet]
 _ASSERTIONS = ("dataQualityAssertions", "greatExpectations_assertions")
 
 
@@ -37,16 +39,14 @@ class Projector:
 
     def __init__(
         self,
-        reader: FacetReader,
         patterns: names.Patterns = names.DEFAULT_PATTERNS,
         rules: Sequence[names.AliasRule] = (),
     ) -> None:
-        self._reader = reader
         self.rules = tuple(rules)
         self._patterns = patterns
         self.name = lru_cache(maxsize=20_000)(self._canonical)
         self._context = lru_cache(maxsize=20_000)(names.partition_context)
-        self._column_sets: dict[tuple[bytes, DatasetName], ColumnSet] = {}
+        self._uses: dict[tuple[str, str, str], tuple[tuple[Facet, ...], DatasetUse, list[str]]] = {}
 
     def facts(self, checked: Checked, raw: bytes) -> Facts:
         event = checked.event
@@ -64,10 +64,10 @@ class Projector:
             return facts
         assert not isinstance(event.job, UnsetType)
         facts.job = (event.job.namespace, event.job.name)
-        self._job_facets(facts, event.job.facets or NO_FACETS)
+        self._job_facets(facts, event.job.facets or NO_FACETS)  # type: ignore[arg-type]  # read by validation
         if not isinstance(event.run, UnsetType):
             facts.run_id = event.run.runId
-            self._run_facets(facts, event.run.facets or NO_FACETS)
+            self._run_facets(facts, event.run.facets or NO_FACETS)  # type: ignore[arg-type]  # read by validation
         room = MAX_DATASETS
         for role, datasets in (("input", event.inputs), ("output", event.outputs)):
             for dataset in (datasets or ())[:room]:
@@ -82,22 +82,16 @@ class Projector:
         target = names.apply_rules((namespace, name), self.rules, self._patterns)
         return found if target is None else names.canonical_dataset(*target, self._patterns)
 
-    def _read(self, facts: Facts, name: str, raw: Raw) -> Any:
-        facet = self._reader.read(name, raw)
-        if facet.invalid:
-            facts.invalid_facets.append(name)
-        return facet.value
-
     def _job_facets(self, facts: Facts, facets: Facets) -> None:
         if not facets:
             return
-        facts.job_facets, facts.job_facets_hash = self._bodies(facets)
-        if (raw := facets.get("jobType")) and (job_type := self._read(facts, "jobType", raw)):
+        facts.job_facets, facts.job_facets_hash = _bodies(facets)
+        if (raw := facets.get("jobType")) and (job_type := _value(facts, "jobType", raw)):
             facts.job_type = _text(job_type.job_type)
             facts.processing_type = _text(job_type.processing_type)
             facts.integration = _text(job_type.integration)
             facts.is_test = (facts.job_type or "").upper() == "TEST"
-        if (raw := facets.get("lineage")) and (lineage := self._read(facts, "lineage", raw)):
+        if (raw := facets.get("lineage")) and (lineage := _value(facts, "lineage", raw)):
             self._explicit_edges(facts, lineage)
 
     def _explicit_edges(self, facts: Facts, lineage: LineageFacet) -> None:
@@ -111,27 +105,23 @@ class Projector:
                     facts.edges.append((self.name(source.namespace, source.name), target))
 
     def _run_facets(self, facts: Facts, facets: Facets) -> None:
-        if (raw := facets.get("parent")) and (parent := self._read(facts, "parent", raw)):
+        if (raw := facets.get("parent")) and (parent := _value(facts, "parent", raw)):
             facts.parent_run = parent.run.runId
             facts.parent_job = (parent.job.namespace, parent.job.name) if parent.job else None
             if parent.root:
                 facts.root_run = parent.root.run.runId
-                facts.root_job = (
-                    (parent.root.job.namespace, parent.root.job.name) if parent.root.job else None
-                )
-        if (raw := facets.get("errorMessage")) and (error := self._read(facts, "errorMessage", raw)):
+                facts.root_job = (parent.root.job.namespace, parent.root.job.name) if parent.root.job else None
+        if (raw := facets.get("errorMessage")) and (error := _value(facts, "errorMessage", raw)):
             facts.error = error.message
         for name in ("spark_applicationDetails", "headgate_execution", "headgate_stages"):
-            if (raw := facets.get(name)) and (value := self._read(facts, name, raw)):
+            if (raw := facets.get(name)) and (value := _value(facts, name, raw)):
                 facts.application_id = _text(value.application_id) or facts.application_id
                 facts.stages.extend(getattr(value, "rows", ()))
-        if (raw := facets.get("headgate_partition")) and (
-            partition := self._read(facts, "headgate_partition", raw)
-        ):
+        if (raw := facets.get("headgate_partition")) and (partition := _value(facts, "headgate_partition", raw)):
             facts.partition_context = {str(k): str(v) for k, v in (partition.context or {}).items()} or None
         if raw := facets.get("test"):
             facts.is_test = True
-            self._run_tests(facts, self._read(facts, "test", raw))
+            self._run_tests(facts, _value(facts, "test", raw))
 
     def _run_tests(self, facts: Facts, facet: Any) -> None:
         if facet is None or facts.event_type == "START":
@@ -170,28 +160,55 @@ class Projector:
         facts.tests = list(kept.values())
 
     def _use(self, facts: Facts, dataset: Dataset, role: str) -> None:
-        use = DatasetUse(self.name(dataset.namespace, dataset.name), role, {})
-        if facets := dataset.facets or NO_FACETS:
-            use.facets, use.facets_hash = self._bodies(facets)
+        facets: Facets = dataset.facets or NO_FACETS  # type: ignore[assignment]  # read by validation
+        use = self._content(facts, dataset, role, facets)
+        if dataset.inputFacets or dataset.outputFacets or facets:
+            inputs: Facets = dataset.inputFacets or NO_FACETS  # type: ignore[assignment]  # as above
+            outputs: Facets = dataset.outputFacets or NO_FACETS  # type: ignore[assignment]  # as above
+            self._measure(facts, use, facets, inputs, outputs)
+        facts.uses.append(use)
+
+    def _content(self, facts: Facts, dataset: Dataset, role: str, facets: Facets) -> DatasetUse:
+        """What the facets say of the dataset itself. A job's next run mostly says the same: remember it."""
+        key = (role, dataset.namespace, dataset.name)
+        bodies = tuple(facets.values())
+        known = self._uses.get(key)
+        # The reader gives the same object for the same bytes, so this compares identities.
+        if known is not None and known[0] == bodies and known[1].facets.keys() == facets.keys():
+            facts.invalid_facets.extend(known[2])
+            use = known[1]
+        else:
+            before = len(facts.invalid_facets)
+            use = self._new_use(facts, dataset, role, facets)
+            if len(self._uses) >= MAX_REMEMBERED:
+                self._uses.clear()
+            self._uses[key] = (bodies, use, facts.invalid_facets[before:])
+        if use.edges:
+            facts.edges = (facts.edges or []) + use.edges
+        if use.origin_run is not None:
+            facts.run_id = facts.run_id or use.origin_run
+        return use
+
+    def _new_use(self, facts: Facts, dataset: Dataset, role: str, facets: Facets) -> DatasetUse:
+        name = self.name(dataset.namespace, dataset.name)
+        use = DatasetUse(name, role, name[:2])
+        if facets:
+            use.facets, use.facets_hash = _bodies(facets)
             self._dataset_facets(facts, use, facets)
         if use.type is None:
             use.type = names.infer_type(use.dataset.name, use.location or use.dataset.urn, None)
-        self._measure(facts, use, facets, dataset.inputFacets or NO_FACETS, dataset.outputFacets or NO_FACETS)
-        facts.uses.append(use)
+        return use
 
     def _dataset_facets(self, facts: Facts, use: DatasetUse, facets: Facets) -> None:
-        read = {name: self._read(facts, name, raw) for name, raw in facets.items()}
+        read = {name: _value(facts, name, facet) for name, facet in facets.items()}
         use.schema = read.get("schema")
         if columns := read.get("columnLineage"):
-            digest = self._reader.read("columnLineage", facets["columnLineage"]).digest
-            use.columns = self._column_set(digest, use.dataset, columns)
+            edges = tuple(self._column_edges(columns))
+            use.columns = ColumnSet(_signed(facets["columnLineage"].digest), edges)
         if symlinks := read.get("symlinks"):
-            links = (
-                self.name(link.namespace, link.name)
-                for link in symlinks.identifiers or ()
-                if _is_table(link.type)
-            )
-            use.symlinks = tuple(link for link in links if link[:2] != use.dataset[:2])
+            tables = [link for link in symlinks.identifiers or () if link.type.upper() == "TABLE"]
+            links = [self.name(link.namespace, link.name) for link in tables]
+            use.symlinks = tuple(link for link in links if link[:2] != use.key)
         if kind := read.get("datasetType"):
             use.type = kind.dataset_type.lower()
         if location := read.get("headgate_location"):
@@ -201,15 +218,12 @@ class Projector:
             if previous := lifecycle.previous_identifier:
                 use.previous = self.name(previous.namespace, previous.name)
         if lineage := read.get("lineage"):
-            sources = (self.name(source.namespace, source.name) for source in lineage.inputs or ())
-            facts.edges = (facts.edges or []) + [(source, use.dataset) for source in sources]
+            use.edges = [(self.name(source.namespace, source.name), use.dataset) for source in lineage.inputs or ()]
         if origin := read.get("headgate_origin"):
             use.client_hash = _text(origin.client_hash)
-            facts.run_id = facts.run_id or origin.run_id
+            use.origin_run = origin.run_id
 
-    def _measure(
-        self, facts: Facts, use: DatasetUse, facets: Facets, inputs: Facets, outputs: Facets
-    ) -> None:
+    def _measure(self, facts: Facts, use: DatasetUse, facets: Facets, inputs: Facets, outputs: Facets) -> None:
         if facts.event_type == "START":
             return
         for name, group, direction in (
@@ -218,11 +232,11 @@ class Projector:
             ("dataQualityMetrics", inputs, "profile"),
             ("dataQualityMetrics", facets, "profile"),
         ):
-            if (raw := group.get(name)) and (value := self._read(facts, name, raw)):
+            if (raw := group.get(name)) and (value := _value(facts, name, raw)):
                 self._metric(facts, use.dataset, direction, value)
         for group in (inputs, facets):
             for name in _ASSERTIONS:
-                if (raw := group.get(name)) and (value := self._read(facts, name, raw)):
+                if (raw := group.get(name)) and (value := _value(facts, name, raw)):
                     facts.tests.extend(_assertions(use.dataset, value))
 
     def _metric(self, facts: Facts, dataset: DatasetName, direction: str, value: StatisticsFacet) -> None:
@@ -242,15 +256,6 @@ class Projector:
             None,
         ):
             facts.metrics.append(metric)
-
-    def _column_set(self, digest: bytes, target: DatasetName, facet: ColumnLineageFacet) -> ColumnSet:
-        key = (digest, target)
-        found = self._column_sets.get(key)
-        if found is None:
-            if len(self._column_sets) > 4096:
-                self._column_sets.clear()
-            found = self._column_sets[key] = ColumnSet(_signed(digest), tuple(self._column_edges(facet)))
-        return found
 
     def _column_edges(self, facet: ColumnLineageFacet) -> Iterable[ColumnEdge]:
         merged: dict[tuple[tuple[str, str], str, str], ColumnEdge] = {}
@@ -279,16 +284,6 @@ class Projector:
             expression,
         )
 
-    def _bodies(self, facets: Facets) -> tuple[dict[str, bytes | None], int]:
-        """Facet bodies by name (None where the producer deleted one), and a hash over all of them."""
-        bodies: dict[str, bytes | None] = {}
-        digests = []
-        for name, raw in facets.items():
-            facet = self._reader.read(name, raw)
-            bodies[name] = None if facet.deleted else bytes(raw)
-            digests.append(facet.digest)
-        return bodies, _signed(hashlib.blake2b(b"".join(sorted(digests)), digest_size=8).digest())
-
     def _partition_context(self, facts: Facts, inputs: Iterable[Dataset], outputs: Iterable[Dataset]) -> None:
         if facts.partition_context is not None:
             return
@@ -296,6 +291,19 @@ class Projector:
             if "/" in dataset.name and (context := self._context(dataset.name)):
                 facts.partition_context = context
                 return
+
+
+def _value(facts: Facts, name: str, facet: Facet) -> Any:
+    if facet.invalid:
+        facts.invalid_facets.append(name)
+    return facet.value
+
+
+def _bodies(facets: Facets) -> tuple[dict[str, bytes | None], int]:
+    """Facet bodies by name (None where the producer deleted one), and a hash over all of them."""
+    bodies = {name: None if facet.deleted else facet.body for name, facet in facets.items()}
+    digests = b"".join(sorted(facet.digest for facet in facets.values()))
+    return bodies, _signed(hashlib.blake2b(digests, digest_size=8).digest())
 
 
 def _event_type(checked: Checked) -> str | None:
@@ -350,10 +358,6 @@ def _kind(type_: str, subtype: str | None = None, masking: object = None) -> tup
 def _legacy_kind(transformation_type: str) -> tuple[tuple[str, Any], ...]:
     subtype = transformation_type.upper()
     return _kind("DIRECT", "TRANSFORMATION", True) if subtype == "MASKED" else _kind("DIRECT", subtype)
-
-
-def _is_table(symlink_type: str) -> bool:
-    return symlink_type.upper() == "TABLE"
 
 
 def _signed(digest: bytes) -> int:

@@ -155,9 +155,7 @@ class Body(NamedTuple):
         """Raise for every field that holds one of these names; do nothing without names."""
         wrong = set(names)
         message = f"takes more than {MAX_NAME_BYTES} bytes together with its namespace"
-        errors = [
-            FieldError(path, message, _shown(text)) for path, text in _strings(self.sent) if text in wrong
-        ]
+        errors = [FieldError(path, message, _shown(text)) for path, text in _strings(self.sent) if text in wrong]
         if errors:
             raise InvalidFields(errors, hint=HINT)
 

@@ -177,9 +177,7 @@ class Draft:
         """The explicit edges, if any: without them a reader pairs every input with every output."""
         if self._edges is None:
             return {}
-        entries: dict[Spelled, dict[str, Any]] = {
-            place: _entry(found) for place, found in self._outputs.items()
-        }
+        entries: dict[Spelled, dict[str, Any]] = {place: _entry(found) for place, found in self._outputs.items()}
         for source, target in self._edges.values():
             entry = entries.setdefault(target.spelled, _entry(target))
             entry["inputs"].append(source.identifier() | {"type": "DATASET"})

@@ -141,9 +141,7 @@ def dataset_of(
         name, location=location, database=database, catalog=catalog, default_namespace=default_namespace
     )
     canonical = names.canonical_dataset(namespace, path, patterns)
-    facets = {
-        "datasetType": facet("datasetType", datasetType=names.infer_type(name, location, declared_type))
-    }
+    facets = {"datasetType": facet("datasetType", datasetType=names.infer_type(name, location, declared_type))}
     if location or database or catalog or declared_type:
         facets["headgate_location"] = facet(
             "headgate_location",

@@ -91,9 +91,7 @@ def _run_id(payload: Metadata, received_at: datetime) -> str:
 def _run_facets(payload: Metadata) -> dict[str, Any]:
     facets: dict[str, Any] = {}
     if payload.status in (Status.FAIL, Status.ABORT) and payload.error_message:
-        facets["errorMessage"] = facet(
-            "errorMessage", message=payload.error_message, programmingLanguage="JAVA"
-        )
+        facets["errorMessage"] = facet("errorMessage", message=payload.error_message, programmingLanguage="JAVA")
     execution = {
         "executorMemoryMb": payload.executor_memory_mb,
         "executorCores": payload.executor_cores,

@@ -48,9 +48,7 @@ def _refuse_long_names(original: Body, payload: Schemas, datasets: list[Dataset]
 def _facets(payload: Schemas, snapshot: Snapshot, run: str) -> dict[str, Any]:
     return {
         "schema": facet("schema", fields=[_field(column) for column in snapshot.fields]),
-        "headgate_origin": facet(
-            "headgate_origin", jobId=payload.job_id, runId=run, clientHash=snapshot.version_hash
-        ),
+        "headgate_origin": facet("headgate_origin", jobId=payload.job_id, runId=run, clientHash=snapshot.version_hash),
     }
 
 

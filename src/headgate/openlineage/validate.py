@@ -17,7 +17,7 @@ from msgspec import UNSET
 
 from headgate.domain.names import MAX_NAME_BYTES
 from headgate.errors import FieldError, InvalidFields, Unparsable
-from headgate.openlineage.events import Event, decode_event, facet_groups
+from headgate.openlineage.events import Event, decode_event, facet_maps
 from headgate.openlineage.facets import FacetReader, is_uri
 
 EVENT_TYPES = ("START", "RUNNING", "COMPLETE", "FAIL", "ABORT", "OTHER")
@@ -39,7 +39,7 @@ STRICT = Rules()
 
 
 class Checked(NamedTuple):
-    """An acceptable event and how it was read."""
+    """An acceptable event and how it was read. Its facets are `Facet` values now."""
 
     event: Event
     kind: str
@@ -103,10 +103,12 @@ def _check_fields(event: Event, body: bytes, rules: Rules, reader: FacetReader, 
         if not (rules.lenient and event.schemaURL is UNSET):
             _explain(body, rules)
         lenient = True
-    for _, facets in facet_groups(event):
+    for facets in facet_maps(event):
         for name, raw in facets.items():
-            if not reader.read(name, raw).has_base:
-                if not (rules.lenient and reader.read(name, raw).is_object):
+            facet = reader.read(name, raw)
+            facets[name] = facet  # type: ignore[assignment]  # read once, for validation and projection both
+            if not facet.has_base:
+                if not (rules.lenient and facet.is_object):
                     _explain(body, rules)
                 lenient = True
     return Checked(event, kind, event_time, lenient)
@@ -169,9 +171,7 @@ def _big_numbers_as_text(body: bytes) -> bytes:
     def quote(match: re.Match[bytes]) -> bytes:
         token = match.group()
         return (
-            token
-            if token.startswith(b'"') or (len(token) < 15 and b"e" not in token.lower())
-            else b'"' + token + b'"'
+            token if token.startswith(b'"') or (len(token) < 15 and b"e" not in token.lower()) else b'"' + token + b'"'
         )
 
     return _NUMBER.sub(quote, body)
@@ -298,9 +298,7 @@ def _name_errors(named: dict[str, Any], path: str) -> Iterator[FieldError]:
         )
 
 
-def _facet_errors(
-    owner: dict[str, Any], path: str, groups: tuple[str, ...], rules: Rules
-) -> Iterator[FieldError]:
+def _facet_errors(owner: dict[str, Any], path: str, groups: tuple[str, ...], rules: Rules) -> Iterator[FieldError]:
     for group in groups:
         if group not in owner or (owner[group] is None and rules.lenient):
             continue
@@ -348,9 +346,7 @@ def _without_nulls(value: Any) -> Any:
         return value
     groups = ("facets", "inputFacets", "outputFacets")
     return {
-        name: {k: v for k, v in part.items() if v is not None}
-        if name in groups and isinstance(part, dict)
-        else part
+        name: {k: v for k, v in part.items() if v is not None} if name in groups and isinstance(part, dict) else part
         for name, part in value.items()
         if not (name in groups and part is None)
     }

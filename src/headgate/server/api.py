@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
@@ -58,6 +59,8 @@ def build_api(
     api.state.authenticator = Authenticator(database, settings)
     api.state.passwords = Passwords()
     api.state.probe = Probe(database)
+    # Told in this process at once what other processes learn from a notice.
+    api.state.organization_changed = lambda organization_id: None
     api.state.started_at = time.monotonic()
     for error in (HeadgateError, RequestValidationError, HTTPException, *DATABASE_GONE, Exception):
         api.add_exception_handler(error, _answer_error)
@@ -68,6 +71,8 @@ def build_api(
 
 async def _answer_error(request: Request, error: Exception) -> Response:
     state = request.scope["state"]
+    if isinstance(error, HTTPException) and error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        error = _with_all_methods(request, error)
     state["problem"] = getattr(error, "code", type(error).__name__)
     path = request.scope.get("raw_path") or request.scope["path"].encode()
     status, headers, body = problems.render(
@@ -76,3 +81,12 @@ async def _answer_error(request: Request, error: Exception) -> Response:
     response = Response(body, status)
     response.raw_headers = headers
     return response
+
+
+def _with_all_methods(request: Request, error: HTTPException) -> HTTPException:
+    """The same error with every method of the path: the router names only those of the first route it met."""
+    path = getattr(request.scope.get("route"), "path", "")
+    operations = request.app.openapi()["paths"].get(path)
+    if not operations:
+        return error
+    return HTTPException(error.status_code, headers={"allow": ", ".join(sorted(operations)).upper()})

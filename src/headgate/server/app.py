@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from uuid import UUID
 
 from fastapi import FastAPI
 
 from headgate.server import auth, system
 from headgate.server.accounts import routes as accounts
+from headgate.server.accounts.store import ORGANIZATION_NOTICES
 from headgate.server.api import build_api
 from headgate.server.db.pool import Database
 from headgate.server.edge import Edge
@@ -28,18 +30,22 @@ def create_app(settings: Settings, database: Database, *, telemetry: Telemetry |
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await notices.start()
-        await ingest.start()
-        try:
+        async with AsyncExitStack() as running:
+            for part in (notices, ingest):
+                running.push_async_callback(part.stop)
+                await part.start()
             yield
-        finally:
-            await ingest.stop()
-            await notices.stop()
+
+    def organization_changed(payload: str | None) -> None:
+        if payload:
+            ingest.tenants.forget(UUID(payload))
 
     routers = (system.router, accounts.auth_router, accounts.organization_router, runs_router)
     api = build_api(settings, database, telemetry=telemetry, routers=routers, lifespan=lifespan)
     api.state.notices = notices
+    api.state.organization_changed = ingest.tenants.forget
     notices.subscribe(auth.NOTICES, api.state.authenticator.hear)
+    notices.subscribe(ORGANIZATION_NOTICES, organization_changed)
     ingest.describe(api)
     return Edge(
         api,

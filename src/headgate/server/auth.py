@@ -84,17 +84,13 @@ class Authenticator:
             return await self._principal(_bearer(authorization))
         if cookie:
             if cookie.startswith(KEY_PREFIX):
-                raise Unauthenticated(
-                    "the session cookie holds an API key", hint="send it as `Authorization: Bearer`"
-                )
+                raise Unauthenticated("the session cookie holds an API key", hint="send it as `Authorization: Bearer`")
             return await self._principal(cookie)
         return None
 
     def forget(self, subject_id: UUID) -> None:
         """Drop what is remembered of a key or a user whose rights have just changed."""
-        for token in [
-            token for token, known in self._known.items() if known.principal.subject_id == subject_id
-        ]:
+        for token in [token for token, known in self._known.items() if known.principal.subject_id == subject_id]:
             del self._known[token]
         # A lookup that began before the change may still bring the old rights: nobody may join or keep it.
         self._lookups.clear()
@@ -151,9 +147,7 @@ class Authenticator:
             row = await conn.fetchrow(_sql.authenticate_key, token_hash)
         shown = token[:SHOWN_CHARS] + "…"
         if row is None:
-            raise Unauthenticated(
-                f"the API key {shown!r} is unknown", hint="check the key; keys are shown only once"
-            )
+            raise Unauthenticated(f"the API key {shown!r} is unknown", hint="check the key; keys are shown only once")
         if row["revoked_at"] is not None:
             raise Unauthenticated(f"the API key {shown!r} was revoked", hint="ask an admin for a new one")
         principal = Principal(

@@ -158,11 +158,7 @@ class Edge:
             self._record(exchange, scope, time.perf_counter() - began)
 
     async def _serve(self, exchange: Exchange, scope: Scope, receive: Receive) -> None:
-        if (
-            self._origins
-            and self._allow_origin(exchange)
-            and b"access-control-request-method" in exchange.head
-        ):
+        if self._origins and self._allow_origin(exchange) and b"access-control-request-method" in exchange.head:
             self._limits.check(None, exchange.address)
             await exchange.answer(204, [])
             return
@@ -179,9 +175,7 @@ class Edge:
             self._limits.check(principal, exchange.address)
         await self.api(scope, _bounded(exchange, scope, receive), exchange.send)
 
-    async def _serve_fast(
-        self, fast: dict[str, App], exchange: Exchange, scope: Scope, receive: Receive
-    ) -> None:
+    async def _serve_fast(self, fast: dict[str, App], exchange: Exchange, scope: Scope, receive: Receive) -> None:
         app = fast.get(exchange.method)
         if app is None:
             await exchange.refuse(HTTPException(405, headers={"allow": ", ".join(sorted(fast))}))
@@ -324,9 +318,7 @@ def _session_cookie(header: bytes | None) -> str | None:
 
 def _allowed_origins(settings: Settings) -> frozenset[bytes]:
     if "*" in settings.cors_origins:
-        raise ConfigError(
-            "HEADGATE_CORS_ORIGINS is '*'", hint="list each origin, such as https://lineage.example.com"
-        )
+        raise ConfigError("HEADGATE_CORS_ORIGINS is '*'", hint="list each origin, such as https://lineage.example.com")
     return frozenset(origin.rstrip("/").encode() for origin in settings.cors_origins)
 
 

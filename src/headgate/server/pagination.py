@@ -51,9 +51,7 @@ def decode(cursor: str) -> tuple[datetime, UUID]:
 
 async def page_of(
     limit: Annotated[int, Query(ge=1, le=MAX_LIMIT)] = DEFAULT_LIMIT,
-    cursor: Annotated[
-        str | None, Query(max_length=64, description="`next_cursor` of the previous page")
-    ] = None,
+    cursor: Annotated[str | None, Query(max_length=64, description="`next_cursor` of the previous page")] = None,
 ) -> Page:
     at, row_id = decode(cursor) if cursor else (None, None)
     return Page(limit, at, row_id)

@@ -121,10 +121,7 @@ def problems(*classes: type[HeadgateError]) -> dict[int | str, dict[str, Any]]:
     for cls in classes:
         described.setdefault(STATUS[cls], []).append((cls.__doc__ or cls.__name__).strip())
     content = {MEDIA_TYPE: {"schema": {"$ref": f"#/components/schemas/{SCHEMA_NAME}"}}}
-    return {
-        status: {"description": " ".join(lines), "content": content}
-        for status, lines in sorted(described.items())
-    }
+    return {status: {"description": " ".join(lines), "content": content} for status, lines in sorted(described.items())}
 
 
 def _document(problem: _Problem, instance: str, correlation_id: str) -> dict[str, object]:
@@ -190,9 +187,7 @@ def _http(error: HTTPException, status: int | None) -> _Problem:
     if error.status_code == HTTPStatus.NOT_FOUND:
         return _expected(NotFound("there is nothing at this path", hint="see /docs for every route"), status)
     if error.status_code == HTTPStatus.BAD_REQUEST:
-        return _expected(
-            Unparsable("the body cannot be read as JSON", hint="send one valid JSON document"), status
-        )
+        return _expected(Unparsable("the body cannot be read as JSON", hint="send one valid JSON document"), status)
     phrase = HTTPStatus(error.status_code).phrase
     code = "http." + phrase.lower().replace(" ", "_")
     return _Problem(status or error.status_code, code, phrase.capitalize(), phrase.lower())
@@ -206,9 +201,7 @@ def _invalid_request(error: RequestValidationError) -> HeadgateError:
     found = error.errors()
     if any(item["type"] == "json_invalid" for item in found):
         place, reason = found[0]["loc"][-1], found[0].get("ctx", {}).get("error", "not JSON")
-        return Unparsable(
-            f"the body is not JSON: {reason} at character {place}", hint="send one valid JSON document"
-        )
+        return Unparsable(f"the body is not JSON: {reason} at character {place}", hint="send one valid JSON document")
     fields = [FieldError(_path(item["loc"]), _message(item["msg"]), _value(item)) for item in found]
     return InvalidFields(fields, hint="correct the listed fields and send it again")
 

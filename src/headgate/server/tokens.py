@@ -93,9 +93,7 @@ class Sessions:
         key = await self._key()
         try:
             claims = jwt.decode(token, key, algorithms=[_ALGORITHM], options={"require": _CLAIMS})
-            return Session(
-                UUID(claims["user_id"]), UUID(claims["org_id"]), UUID(claims["jti"]), float(claims["exp"])
-            )
+            return Session(UUID(claims["user_id"]), UUID(claims["org_id"]), UUID(claims["jti"]), float(claims["exp"]))
         except jwt.ExpiredSignatureError:
             raise Unauthenticated("the session has expired", hint="log in again") from None
         except (jwt.InvalidTokenError, ValueError, TypeError, AttributeError):

@@ -83,13 +83,9 @@ async def register(
         raise Forbidden("registration is switched off on this server", hint="ask an admin for an invite")
     password_hash = await hasher.hash(body.password.get_secret_value())
     async with database.transaction() as conn:
-        organization = await create_organization(
-            conn, body.organization_name or f"{body.name}'s organisation"
-        )
+        organization = await create_organization(conn, body.organization_name or f"{body.name}'s organisation")
         store = AccountStore(conn, organization["id"])
-        user = await store.create_user(
-            email=body.email, password_hash=password_hash, name=body.name, role="admin"
-        )
+        user = await store.create_user(email=body.email, password_hash=password_hash, name=body.name, role="admin")
     return await door.open(user, organization)
 
 
@@ -168,17 +164,8 @@ async def list_invites(caller: Admin, database: Db, page: Paged) -> schemas.Invi
     return schemas.InvitesOut(items=[_invite(row) for row in rows], next_cursor=cursor)
 
 
-@auth_router.delete("/invites/{invite_id}", status_code=204, responses={**_REFUSALS, **problems(NotFound)})
-async def delete_invite(invite_id: UUID, caller: Admin, database: Db) -> None:
-    """Withdraws an invite that nobody has accepted yet."""
-    async with database.tenant(caller.organization_id) as conn:
-        await AccountStore(conn, caller.organization_id).delete_invite(invite_id)
-
-
 @auth_router.post("/invites/accept", status_code=201, responses=problems(NotFound, Conflict))
-async def accept_invite(
-    body: schemas.AcceptIn, database: Db, hasher: Hasher, door: SessionDoor
-) -> schemas.SessionOut:
+async def accept_invite(body: schemas.AcceptIn, database: Db, hasher: Hasher, door: SessionDoor) -> schemas.SessionOut:
     """A new user of the organisation that sent the invite, who is logged in. Works once."""
     async with database.connection() as conn:
         invite = await find_invite(conn, body.token.get_secret_value())
@@ -190,6 +177,13 @@ async def accept_invite(
     return await door.open(user, organization)
 
 
+@auth_router.delete("/invites/{invite_id}", status_code=204, responses={**_REFUSALS, **problems(NotFound)})
+async def delete_invite(invite_id: UUID, caller: Admin, database: Db) -> None:
+    """Withdraws an invite that nobody has accepted yet."""
+    async with database.tenant(caller.organization_id) as conn:
+        await AccountStore(conn, caller.organization_id).delete_invite(invite_id)
+
+
 @auth_router.get("/users", responses=_REFUSALS)
 async def list_users(caller: Admin, database: Db, page: Paged) -> schemas.UsersOut:
     """Users of this organisation, newest first."""
@@ -199,9 +193,7 @@ async def list_users(caller: Admin, database: Db, page: Paged) -> schemas.UsersO
 
 
 @auth_router.patch("/users/{user_id}", responses={**_REFUSALS, **problems(NotFound, Conflict)})
-async def update_user(
-    user_id: UUID, body: schemas.RoleIn, caller: Admin, database: Db, auth: Auth
-) -> schemas.UserOut:
+async def update_user(user_id: UUID, body: schemas.RoleIn, caller: Admin, database: Db, auth: Auth) -> schemas.UserOut:
     """Changes a user's role, also for sessions that are open. The last admin stays one."""
     async with database.tenant(caller.organization_id) as conn:
         user = await AccountStore(conn, caller.organization_id).set_role(user_id, body.role)
@@ -209,9 +201,7 @@ async def update_user(
     return _user(user)
 
 
-@auth_router.delete(
-    "/users/{user_id}", status_code=204, responses={**_REFUSALS, **problems(NotFound, Conflict)}
-)
+@auth_router.delete("/users/{user_id}", status_code=204, responses={**_REFUSALS, **problems(NotFound, Conflict)})
 async def delete_user(user_id: UUID, caller: Admin, database: Db, auth: Auth) -> None:
     """Removes a user and ends their sessions. The last admin stays."""
     async with database.tenant(caller.organization_id) as conn:
@@ -220,9 +210,7 @@ async def delete_user(user_id: UUID, caller: Admin, database: Db, auth: Auth) ->
 
 
 @auth_router.post("/api-keys", status_code=201, responses=_REFUSALS)
-async def create_key(
-    body: schemas.KeyIn, caller: Admin, database: Db, response: Response
-) -> schemas.KeyCreatedOut:
+async def create_key(body: schemas.KeyIn, caller: Admin, database: Db, response: Response) -> schemas.KeyCreatedOut:
     """An API key. It is shown this once; afterwards only its first characters are known."""
     if caller.kind == "key":
         raise Forbidden("an API key cannot create API keys", hint="log in as an admin to create one")
@@ -264,13 +252,14 @@ async def get_organization(caller: Reader, database: Db) -> schemas.Organization
 
 @organization_router.patch("")
 async def update_organization(
-    body: schemas.OrganizationIn, caller: Admin, database: Db
+    body: schemas.OrganizationIn, caller: Admin, database: Db, request: Request
 ) -> schemas.OrganizationOut:
     """Renames the organisation or changes its settings; what is left out stays as it is."""
     async with database.tenant(caller.organization_id) as conn:
         row = await AccountStore(conn, caller.organization_id).update_organization(
             name=body.name, settings=body.settings.changed()
         )
+    request.app.state.organization_changed(caller.organization_id)
     return _organization(row)
 
 

@@ -8,12 +8,22 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, Field, SecretStr, StringConstraints, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    StrictBool,
+    StringConstraints,
+    field_validator,
+)
 
 from headgate.server.accounts.passwords import MAX_BYTES, MIN_CHARS
 from headgate.server.auth import Scope
 from headgate.server.bodies import Body
 
+_ONE_LINE = r"^[^\x00-\x1f\x7f-\x9f]*$"
 _EMAIL = re.compile(r"[^\s@\x00-\x1f\x7f]{1,64}@[^\s@\x00-\x1f\x7f]{1,253}")
 
 
@@ -34,19 +44,32 @@ def _password(value: SecretStr) -> SecretStr:
     return value
 
 
-def _printable(value: str) -> str:
-    if not value.isprintable():
+def _one_line(value: str) -> str:
+    if not re.fullmatch(_ONE_LINE, value):
         raise ValueError("contains a control character")
     return value
 
 
+def _no_text(value: object) -> object:
+    # Pydantic would read "72" and true as numbers; JSON has numbers of its own.
+    if isinstance(value, str | bool):
+        raise ValueError("must be a whole number")
+    return value
+
+
 Email = Annotated[str, Field(max_length=254, json_schema_extra={"format": "email"}), AfterValidator(_email)]
-NewPassword = Annotated[SecretStr, AfterValidator(_password)]
+NewPassword = Annotated[
+    SecretStr,
+    Field(json_schema_extra={"minLength": MIN_CHARS, "maxLength": MAX_BYTES}),
+    AfterValidator(_password),
+]
 Name = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1, max_length=200),
-    AfterValidator(_printable),
+    Field(json_schema_extra={"pattern": _ONE_LINE}),
+    AfterValidator(_one_line),
 ]
+Whole = Annotated[int, BeforeValidator(_no_text)]
 Role = Literal["admin", "editor", "viewer"]
 
 
@@ -65,7 +88,7 @@ class LoginIn(Body):
 class InviteIn(Body):
     email: Email
     role: Role = "viewer"
-    expires_in_hours: Annotated[int, Field(ge=1, le=24 * 30)] = 72
+    expires_in_hours: Annotated[Whole, Field(ge=1, le=24 * 30)] = 72
 
 
 class AcceptIn(Body):
@@ -81,7 +104,7 @@ class RoleIn(Body):
 class KeyIn(Body):
     name: Name
     scopes: list[Scope] = Field(default=[Scope.ingest], min_length=1, max_length=len(Scope))
-    expires_in_days: Annotated[int, Field(ge=1, le=3650)] | None = None
+    expires_in_days: Annotated[Whole, Field(ge=1, le=3650)] | None = None
 
     @field_validator("scopes")
     @classmethod
@@ -93,7 +116,7 @@ class SettingsIn(Body):
     """Settings of an organisation to change; those left out stay."""
 
     validation: Literal["strict", "lenient"] = "strict"
-    require_event_type: bool = False
+    require_event_type: StrictBool = False
     default_namespace: Name = "default"
 
     def changed(self) -> str:
@@ -202,9 +225,7 @@ class KeysOut(BaseModel):
     next_cursor: str | None
 
 
-def invite_status(
-    expires_at: datetime, accepted_at: datetime | None
-) -> Literal["open", "accepted", "expired"]:
+def invite_status(expires_at: datetime, accepted_at: datetime | None) -> Literal["open", "accepted", "expired"]:
     if accepted_at is not None:
         return "accepted"
     return "expired" if expires_at <= datetime.now(UTC) else "open"

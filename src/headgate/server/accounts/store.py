@@ -58,9 +58,7 @@ class AccountStore:
 
     async def create_user(self, *, email: str, password_hash: str, name: str, role: str) -> Record:
         try:
-            return await self._conn.fetchrow(
-                _sql.create_user, self._organization_id, email, password_hash, name, role
-            )
+            return await self._conn.fetchrow(_sql.create_user, self._organization_id, email, password_hash, name, role)
         except asyncpg.UniqueViolationError:
             raise Conflict(
                 f"there is already an account for {email!r}", hint="log in, or use another e-mail address"
@@ -155,9 +153,7 @@ class AccountStore:
         await self._announce(_found(row, "API key", key_id))
 
     async def _list(self, query: str, page: Page) -> Sequence[Record]:
-        rows: Sequence[Record] = await self._conn.fetch(
-            query, self._organization_id, page.at, page.id, page.limit + 1
-        )
+        rows: Sequence[Record] = await self._conn.fetch(query, self._organization_id, page.at, page.id, page.limit + 1)
         return rows
 
     async def _announce(self, subject_id: UUID) -> None:
@@ -194,9 +190,7 @@ async def find_invite(conn: Connection, token: str) -> Invite:
     """The invite of a token that can still be accepted."""
     row = await conn.fetchrow(_sql.find_login, None, digest(token))
     if row is None:
-        raise NotFound(
-            "no invite has this token", hint="check that it was copied whole, or ask for a new one"
-        )
+        raise NotFound("no invite has this token", hint="check that it was copied whole, or ask for a new one")
     if row["invite_accepted_at"] is not None:
         raise used_up()
     if row["invite_expires_at"] <= datetime.now(UTC):
@@ -207,9 +201,7 @@ async def find_invite(conn: Connection, token: str) -> Invite:
     return Invite(row["invite_id"], row["organization_id"])
 
 
-async def bootstrap(
-    database: Database, *, organization: str, email: str, password: str, api_key: str
-) -> None:
+async def bootstrap(database: Database, *, organization: str, email: str, password: str, api_key: str) -> None:
     """The first organisation, with an admin and a key of all scopes that have these secrets.
 
     Does what is missing and nothing else, so it may run at every start, also after one that was interrupted.

@@ -19,7 +19,7 @@ class Limits(NamedTuple):
     unpacked_bytes: int
 
 
-class Disconnected(Exception):  # noqa: N818 - not an error of ours: the client went away
+class Disconnected(Exception):
     """The client closed the connection before its body was complete."""
 
 

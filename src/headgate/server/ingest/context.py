@@ -2,39 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import datetime
 from uuid import UUID
 
 import msgspec
 
+from headgate.domain.names import DatasetName
+from headgate.openlineage.facts import Facts
 from headgate.server.db.pool import Connection
 from headgate.server.db.queries import Queries
-from headgate.server.ingest.batch import Batch, Use, Written
+from headgate.server.ingest.batch import GroupIds, NameKey
 
 Q = Queries("headgate.server.ingest")
 MAX_FACET_BYTES = 1024 * 1024
 
 
 class Context:
-    """One group's transaction, batch and ids."""
+    """One organisation's part of a group: its transaction, and its ids."""
 
-    def __init__(self, conn: Connection, organization_id: UUID, batch: Batch, written: Written) -> None:
+    def __init__(self, conn: Connection, organization_id: UUID, ids: GroupIds) -> None:
         self.conn = conn
         self.organization_id = organization_id
-        self.batch = batch
-        self.written = written
+        self.ids = ids
 
-    def job_id(self, place: int) -> UUID | None:
-        job = self.batch.events[place - 1].facts.job
-        return None if job is None else self.written.job_ids[self.batch.jobs[job] - 1]
+    def job_id(self, facts: Facts) -> UUID | None:
+        return None if facts.job is None else self.ids.jobs[facts.job]
 
-    def dataset_id(self, row: Use) -> UUID:
-        found = self.written.dataset_ids[row.dataset - 1]
-        assert found is not None, "an accepted event's datasets always have ids"
-        return found
+    async def resolve(
+        self, wanted: dict[NameKey, tuple[DatasetName, str | None, str | None]], seen_at: datetime
+    ) -> None:
+        """Learn the ids of these datasets, making the ones that do not exist yet."""
+        missing = [wanted[key] for key in self.ids.missing_datasets(wanted)]
+        if not missing:
+            return
+        found = await self.conn.fetchval(
+            Q.resolve_datasets,
+            self.organization_id,
+            [name.namespace for name, _, _ in missing],
+            [name.name for name, _, _ in missing],
+            [name.display_name for name, _, _ in missing],
+            [type_ for _, type_, _ in missing],
+            [location for _, _, location in missing],
+            seen_at,
+        )
+        self.ids.datasets |= {name[:2]: id_ for (name, _, _), id_ in zip(missing, found, strict=True)}
 
-    def dataset_id_of(self, key: tuple[str, str]) -> UUID | None:
-        place = self.batch.datasets.get(key)
-        return None if place is None else self.written.dataset_ids[place - 1]
+    async def resolve_jobs(self, wanted: Iterable[NameKey], seen_at: datetime) -> None:
+        missing = self.ids.missing_jobs(wanted)
+        if missing:
+            namespaces, names = zip(*missing, strict=True)
+            found = await self.conn.fetchval(
+                Q.resolve_jobs, self.organization_id, list(namespaces), list(names), seen_at
+            )
+            self.ids.jobs |= dict(zip(missing, found, strict=True))
 
     async def follow_up(self, rows: list[tuple[str, UUID | None, UUID | None, dict[str, object]]]) -> None:
         """Outbox rows (kind, run, dataset, payload) in the same transaction."""

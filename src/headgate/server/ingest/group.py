@@ -16,11 +16,12 @@ from uuid import UUID
 import asyncpg
 from msgspec import Struct
 
+from headgate.domain.run import Verdict
 from headgate.errors import FieldError, HeadgateError, InvalidFields, Unavailable
 from headgate.server.db.pool import DATABASE_GONE, Database
-from headgate.server.ingest.batch import Prepared
+from headgate.server.ingest.batch import GroupIds, IdCache, Prepared
 from headgate.server.ingest.counters import IngestCounters
-from headgate.server.ingest.store import IngestStore, Outcome, is_collision
+from headgate.server.ingest.store import IngestStore, is_collision
 
 log = logging.getLogger("headgate.ingest")
 
@@ -34,7 +35,7 @@ _UNSTORABLE: tuple[type[BaseException], ...] = (
     OverflowError,
 )
 
-Verdict = int | HeadgateError
+Answer = Verdict | HeadgateError
 
 
 class Source(Struct, frozen=True):
@@ -47,7 +48,7 @@ class Source(Struct, frozen=True):
 class _Waiting(Struct, eq=False):
     source: Source
     event: Prepared
-    answer: asyncio.Future[Verdict]
+    answer: asyncio.Future[Answer]
     size: int
 
 
@@ -66,6 +67,7 @@ class GroupWriter:
     ) -> None:
         self._database = database
         self._counters = counters
+        self.ids = IdCache()
         self._group_size = group_size
         self._writers = writers
         self._max_events = max_events
@@ -88,7 +90,7 @@ class GroupWriter:
         await asyncio.gather(*self._tasks)
         self._tasks = []
 
-    async def write(self, source: Source, event: Prepared) -> int:
+    async def write(self, source: Source, event: Prepared) -> Verdict:
         """Write one event with whatever else waits; its verdict once that is committed."""
         size = len(event.facts.raw)
         self._admit(1, size)
@@ -101,14 +103,14 @@ class GroupWriter:
             raise verdict
         return verdict
 
-    async def write_batch(self, source: Source, events: Sequence[Prepared]) -> list[Verdict]:
+    async def write_batch(self, source: Source, events: Sequence[Prepared]) -> list[Answer]:
         """Write the events of one request, in transactions of their own; a verdict for each."""
         size = sum(len(event.facts.raw) for event in events)
         self._admit(len(events), size)
         self._bytes += size
         try:
             async with self._batches:
-                verdicts: list[Verdict] = []
+                verdicts: list[Answer] = []
                 for group in _chunks(events, 500):
                     verdicts.extend(await self._settle([(source, event) for event in group]))
                 return verdicts
@@ -165,7 +167,7 @@ class GroupWriter:
             self._bytes -= sum(waiting.size for waiting in group)
             self._counters.queue_bytes.set(self._bytes)
 
-    async def _settle(self, events: list[tuple[Source, Prepared]]) -> list[Verdict]:
+    async def _settle(self, events: list[tuple[Source, Prepared]]) -> list[Answer]:
         """A verdict for each event: together if that works, else each alone."""
         self._counters.group_size.observe(len(events))
         try:
@@ -179,12 +181,12 @@ class GroupWriter:
             if len(events) == 1:
                 raise
             log.warning("a group failed; its events are tried alone", exc_info=True)
-        verdicts: list[Verdict] = []
+        verdicts: list[Answer] = []
         for event in events:
             verdicts.extend(await self._settle([event]))
         return verdicts
 
-    async def _commit(self, events: list[tuple[Source, Prepared]]) -> list[int]:
+    async def _commit(self, events: list[tuple[Source, Prepared]]) -> list[Verdict]:
         for attempt in range(_ATTEMPTS):
             try:
                 return await self._try(events)
@@ -192,19 +194,26 @@ class GroupWriter:
                 if not is_collision(error):
                     raise
                 self._counters.group_retries.inc()
+                for source, _ in events:
+                    self.ids.forget(source.organization_id)
                 await asyncio.sleep(random.uniform(0, 0.01 * 2**attempt))
         raise Unavailable("other writers are in the way", hint="retry after a moment")
 
-    async def _try(self, events: list[tuple[Source, Prepared]]) -> list[int]:
-        verdicts = [Outcome.STORED] * len(events)
+    async def _try(self, events: list[tuple[Source, Prepared]]) -> list[Verdict]:
+        verdicts = [Verdict.STORED] * len(events)
+        learned: dict[UUID, GroupIds] = {}
         async with self._database.connection() as conn:
             try:
                 async with conn.transaction():
                     for source, places in _by_source(events):
+                        ids = GroupIds(self.ids.of(source.organization_id))
+                        learned[source.organization_id] = ids
                         store = IngestStore(conn, source.organization_id, self._counters)
-                        await self._write_source(store, source, events, places, verdicts)
+                        await self._write_source(store, source, events, places, verdicts, ids)
             except DATABASE_GONE as error:
                 raise Unavailable(f"the database went away: {type(error).__name__}", hint="retry") from error
+        for organization_id, ids in learned.items():
+            self.ids.of(organization_id).learn(ids)
         return verdicts
 
     async def _write_source(
@@ -213,21 +222,22 @@ class GroupWriter:
         source: Source,
         events: list[tuple[Source, Prepared]],
         places: list[int],
-        verdicts: list[int],
+        verdicts: list[Verdict],
+        ids: GroupIds,
     ) -> None:
         """Write one organisation's events; the same event twice in a group is written once."""
         first: dict[bytes, int] = {}
         for place in places:
             first.setdefault(events[place][1].key, place)
         written = list(first.values())
-        outcomes = await store.write(source.tenant_code, [events[place][1] for place in written])
+        outcomes = await store.write(source.tenant_code, [events[place][1] for place in written], ids)
         for place, outcome in zip(written, outcomes, strict=True):
             verdicts[place] = outcome
         for place in places:
             original = first[events[place][1].key]
             if original != place:
-                stored = verdicts[original] in (Outcome.STORED, Outcome.DUPLICATE)
-                verdicts[place] = Outcome.DUPLICATE if stored else verdicts[original]
+                stored = verdicts[original] in (Verdict.STORED, Verdict.DUPLICATE)
+                verdicts[place] = Verdict.DUPLICATE if stored else verdicts[original]
 
 
 def _by_source(events: list[tuple[Source, Prepared]]) -> list[tuple[Source, list[int]]]:

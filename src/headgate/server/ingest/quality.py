@@ -8,21 +8,20 @@ from uuid import UUID
 
 import msgspec
 
+from headgate.openlineage.facts import Facts
 from headgate.server.ingest.context import Context, Q
+from headgate.server.ingest.rows import NO_RUN
 
-NO_RUN = UUID(int=0)
 
-
-async def store_tests(context: Context, places: Sequence[int]) -> None:
+async def store_tests(context: Context, events: Sequence[Facts]) -> None:
     """Results of tests; each failed one leaves a follow-up."""
     rows: dict[tuple[UUID, UUID | None, str], tuple[Any, ...]] = {}
-    for place in sorted(places, key=lambda p: context.batch.events[p - 1].facts.event_time):
-        facts = context.batch.events[place - 1].facts
+    for facts in sorted(events, key=lambda facts: facts.event_time):
         for test in facts.tests:
-            dataset_id = None if test.dataset is None else context.dataset_id_of(test.dataset[:2])
+            dataset_id = None if test.dataset is None else context.ids.datasets[test.dataset[:2]]
             run_id = facts.run_id or NO_RUN
             rows[(run_id, dataset_id, test.key)] = (
-                run_id, context.job_id(place), dataset_id, test.key, test.name, test.assertion, test.column,
+                run_id, context.job_id(facts), dataset_id, test.key, test.name, test.assertion, test.column,
                 test.status, test.severity, test.expected, test.actual, test.description,
                 msgspec.json.encode(test.detail).decode(), facts.event_time,
             )  # fmt: skip
@@ -37,11 +36,10 @@ async def store_tests(context: Context, places: Sequence[int]) -> None:
     )
 
 
-async def store_stages(context: Context, places: Sequence[int]) -> None:
+async def store_stages(context: Context, events: Sequence[Facts]) -> None:
     """Cost of stages; several events of a run may tell of the same stage."""
     rows: dict[tuple[UUID, int, int], dict[str, Any]] = {}
-    for place in sorted(places, key=lambda p: context.batch.events[p - 1].facts.event_time):
-        facts = context.batch.events[place - 1].facts
+    for facts in sorted(events, key=lambda facts: facts.event_time):
         if facts.run_id is None:
             continue
         for stage in facts.stages:

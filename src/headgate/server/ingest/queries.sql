@@ -1,9 +1,29 @@
--- name: ingest_events
--- Stores a group of events of one organisation; see migration 0004 for the arguments.
-SELECT outcome, found_jobs, found_datasets, stale_jobs, stale_facets, stale_columns, stale_schemas
-  FROM ingest_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
-                     $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40,
-                     $41, $42, $43, $44, $45, $46, $47, $48, $49, $50);
+-- name: claim_events
+-- Makes the transaction the organisation's and takes the keys of new events.
+SELECT claim_events($1, $2);
+
+-- name: release_keys
+-- Events that were refused may come again.
+DELETE FROM idempotency_keys
+ WHERE organization_id = $1
+   AND key = ANY ($2::bytea[]);
+
+-- name: lock_runs
+-- Runs that exist, locked in order, with everything that further events can change.
+SELECT r.*
+  FROM unnest($2::uuid[]) AS u (run)
+  JOIN job_runs r ON r.organization_id = $1 AND r.run_id = u.run
+ ORDER BY r.run_id
+   FOR UPDATE OF r;
+
+-- name: store_events
+-- Writes the rows of a group; see migration 0004 for the arguments.
+SELECT stale_facets, stale_columns, stale_schemas
+  FROM store_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
+                    $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34,
+                    $35, $36, $37, $38, $39, $40, $41, $42, $43, $44, $45, $46, $47, $48, $49, $50,
+                    $51, $52, $53, $54, $55, $56, $57, $58, $59, $60, $61, $62, $63, $64, $65, $66,
+                    $67, $68, $69, $70, $71, $72, $73);
 
 -- name: find_known_keys
 -- Which of these keys were accepted within the last day.
@@ -13,20 +33,33 @@ SELECT key
    AND key = ANY ($2::bytea[])
    AND created_at >= now() - interval '24 hours';
 
+-- name: resolve_jobs
+-- Ids of jobs by name, made if missing.
+SELECT ingest_jobs($1, $2, $3, $4);
+
 -- name: resolve_datasets
 -- Ids of datasets by canonical name, made if missing.
-SELECT ingest_datasets($1, $2, $3, $4, $5, $6, $7, $8);
+SELECT ingest_datasets($1, $2, $3, $4, $5, $6, $7);
+
+-- name: list_job_hashes
+-- What the jobs' facets were last time.
+SELECT j.id, j.facets_hash
+  FROM unnest($2::uuid[]) AS u (id)
+  JOIN jobs j ON j.organization_id = $1 AND j.id = u.id;
 
 -- name: merge_job_facets
 -- Adds facets to jobs: a newer event replaces, an older one only fills what is missing.
 UPDATE jobs j
-   SET facets = CASE WHEN u.at >= coalesce(j.facets_at, '-infinity')
+   SET job_type = coalesce(u.job_type, j.job_type),
+       processing_type = coalesce(u.processing_type, j.processing_type),
+       integration = coalesce(u.integration, j.integration),
+       facets = CASE WHEN u.at >= coalesce(j.facets_at, '-infinity')
                      THEN (j.facets || u.body::jsonb) - string_to_array(u.deleted, E'\x1f')
                      ELSE u.body::jsonb || j.facets END,
        facets_hash = CASE WHEN u.at >= coalesce(j.facets_at, '-infinity') THEN u.hash ELSE j.facets_hash END,
        facets_at = greatest(j.facets_at, u.at)
-  FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::text[], $6::text[])
-       AS u (job_id, at, hash, body, deleted)
+  FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[])
+       AS u (job_id, at, hash, body, deleted, job_type, processing_type, integration)
  WHERE j.organization_id = $1
    AND j.id = u.job_id;
 

@@ -37,7 +37,7 @@ class IngestEndpoints:
     def __init__(self, settings: Settings, database: Database, telemetry: Telemetry) -> None:
         reader = FacetReader()
         self.counters = IngestCounters(telemetry.registry)
-        self.tenants = Tenants(database, reader, settings.max_depth)
+        self.tenants = Tenants(database, settings.max_depth)
         self.writer = GroupWriter(
             database,
             self.counters,

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec import Struct
 
-from headgate.domain.run import RunState, check_sequence
+from headgate.domain.run import RunState, Verdict, check_sequence
 from headgate.errors import (
     FieldError,
     HeadgateError,
@@ -30,8 +30,7 @@ from headgate.server.db.pool import Database
 from headgate.server.ingest.batch import Prepared, prepare
 from headgate.server.ingest.context import Q
 from headgate.server.ingest.counters import IngestCounters
-from headgate.server.ingest.group import GroupWriter, Source, Verdict
-from headgate.server.ingest.store import Outcome
+from headgate.server.ingest.group import Answer, GroupWriter, Source
 from headgate.server.ingest.tenants import Tenant, Tenants
 
 log = logging.getLogger("headgate.ingest")
@@ -157,7 +156,7 @@ class Ingest:
         try:
             if in_sequence:
                 await self._check_sequence(request.source, events)
-            verdicts: list[Verdict] = await self._writer.write_batch(request.source, events)
+            verdicts: list[Answer] = await self._writer.write_batch(request.source, events)
         except (InvalidSequence, Unavailable) as error:
             for _ in prepared:
                 self._count_refusal(request, error)
@@ -205,12 +204,12 @@ class Ingest:
         except (msgspec.DecodeError, RecursionError) as error:
             raise unparsable(error) from None
 
-    def _result(self, request: Request, index: int, event: Prepared, verdict: Verdict) -> Result:
+    def _result(self, request: Request, index: int, event: Prepared, verdict: Answer) -> Result:
         tenant_code, route = request.principal.tenant_code, request.route
-        if verdict == Outcome.STORED:
+        if verdict == Verdict.STORED:
             self._counters.accepted.labels(organization=tenant_code, route=route).inc()
             return Result(index, "stored")
-        if verdict == Outcome.DUPLICATE:
+        if verdict == Verdict.DUPLICATE:
             self._counters.duplicate.labels(organization=tenant_code, route=route).inc()
             return Result(index, "duplicate")
         error = verdict if isinstance(verdict, HeadgateError) else _refusal(event.facts, verdict)
@@ -234,8 +233,8 @@ class Ingest:
             log.warning("refused events could not be kept", extra={"error": str(error), "events": len(rows)})
 
 
-def _refusal(facts: Facts, outcome: int) -> RefusedState:
-    if outcome == Outcome.ENDED_OTHERWISE:
+def _refusal(facts: Facts, outcome: Verdict) -> RefusedState:
+    if outcome == Verdict.ENDED_OTHERWISE:
         return RefusedState(
             f"run {facts.run_id} has already ended in another state; {facts.event_type} at "
             f"{facts.event_time.isoformat()} comes later and cannot change it",

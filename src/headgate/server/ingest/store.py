@@ -1,4 +1,4 @@
-"""Writes groups of events. One transaction a group; the answer is known only after its commit."""
+"""Writes groups of events. One transaction a group, which the caller owns; it answers after the commit."""
 
 from __future__ import annotations
 
@@ -9,17 +9,28 @@ from uuid import UUID
 
 import asyncpg
 
+from headgate.domain.run import Verdict, judge
+from headgate.openlineage.facts import Facts
 from headgate.server.db.pool import DATABASE_GONE, Connection
-from headgate.server.db.queries import Queries
-from headgate.server.ingest.batch import Batch, Prepared, Written, in_time_order
+from headgate.server.ingest.batch import GroupIds, Ids, Prepared, named_datasets
 from headgate.server.ingest.content import store_columns, store_facets, store_job_facets
-from headgate.server.ingest.context import Context
+from headgate.server.ingest.context import Context, Q
 from headgate.server.ingest.counters import IngestCounters
 from headgate.server.ingest.quality import store_stages, store_tests
+from headgate.server.ingest.rows import (
+    Content,
+    UseRow,
+    course_of,
+    fold_edges,
+    fold_metrics,
+    fold_runs,
+    fold_uses,
+    follow_ups,
+    moment_of,
+)
 from headgate.server.ingest.symlinks import link_symlinks
 from headgate.server.ingest.versions import store_schemas
 
-Q = Queries("headgate.server.ingest")
 log = logging.getLogger("headgate.ingest")
 
 # Another writer was in the way; the same group will go through on another try.
@@ -29,19 +40,16 @@ COLLISION: tuple[type[BaseException], ...] = (
     asyncpg.LockNotAvailableError,
 )
 RUN_MADE_MEANWHILE = "HG002"
+DATASET_MERGED_MEANWHILE = "HG004"
 
+REASONS = {Verdict.ENDED_OTHERWISE: "run.ended_otherwise", Verdict.AFTER_END: "run.after_end"}
 
-class Outcome:
-    """Verdicts of `ingest_events`, in its own numbers."""
-
-    STORED = 0
-    DUPLICATE = 1
-    ENDED_OTHERWISE = 2
-    AFTER_END = 3
+Step = Callable[[Context, Any], Awaitable[None]]
 
 
 def is_collision(error: BaseException) -> bool:
-    return isinstance(error, COLLISION) or getattr(error, "sqlstate", None) == RUN_MADE_MEANWHILE
+    state = getattr(error, "sqlstate", None)
+    return isinstance(error, COLLISION) or state in {RUN_MADE_MEANWHILE, DATASET_MERGED_MEANWHILE}
 
 
 class IngestStore:
@@ -52,42 +60,92 @@ class IngestStore:
         self._organization_id = organization_id
         self._counters = counters
 
-    async def write(self, tenant_code: str, events: Sequence[Prepared]) -> list[int]:
-        """Store the events and everything they say; the verdict of each, in order."""
-        batch = Batch(events)
-        row = await self._conn.fetchrow(
-            Q.ingest_events, self._organization_id, tenant_code, *batch.arguments(), timeout=120
-        )
-        written = Written(*row)
-        if written.stale_jobs is not None:
-            await self._write_secondary(batch, written)
-        return written.outcome
+    async def write(self, tenant_code: str, events: Sequence[Prepared], ids: GroupIds) -> list[Verdict]:
+        """Store the events and everything they say; the verdict of each, in order. `ids` learns new names."""
+        fresh = set(await self._conn.fetchval(Q.claim_events, self._organization_id, [event.key for event in events]))
+        verdicts = [Verdict.STORED if event.key in fresh else Verdict.DUPLICATE for event in events]
+        if not fresh:
+            return verdicts
+        held = await self._lock_runs(events, verdicts)
+        _judge_all(events, verdicts, held)
+        new = [event for event, verdict in zip(events, verdicts, strict=True) if verdict != Verdict.DUPLICATE]
+        refused = {event.key: v for event, v in zip(events, verdicts, strict=True) if v in REASONS}
+        accepted = [event.facts for event in new if event.key not in refused]
+        context = Context(self._conn, self._organization_id, ids)
+        await self._learn_names(context, accepted)
+        await self._store(context, tenant_code, new, refused, accepted, held)
+        if refused:
+            await self._conn.execute(Q.release_keys, self._organization_id, list(refused))
+        return verdicts
 
     async def known_keys(self, keys: Sequence[bytes]) -> set[bytes]:
         rows = await self._conn.fetch(Q.find_known_keys, self._organization_id, list(keys))
         return {row["key"] for row in rows}
 
-    async def _write_secondary(self, batch: Batch, written: Written) -> None:
+    async def _lock_runs(self, events: Sequence[Prepared], verdicts: Sequence[Verdict]) -> dict[UUID, Any]:
+        runs = {
+            event.facts.run_id
+            for event, verdict in zip(events, verdicts, strict=True)
+            if verdict == Verdict.STORED and event.facts.kind == "run"
+        }
+        if not runs:
+            return {}
+        rows = await self._conn.fetch(Q.lock_runs, self._organization_id, list(runs))
+        return {row["run_id"]: row for row in rows}
+
+    async def _learn_names(self, context: Context, accepted: Sequence[Facts]) -> None:
+        if accepted:
+            seen_at = min(facts.event_time for facts in accepted)
+            await context.resolve_jobs((facts.job for facts in accepted if facts.job is not None), seen_at)
+            await context.resolve(named_datasets(accepted), seen_at)
+
+    async def _store(
+        self,
+        context: Context,
+        tenant_code: str,
+        new: Sequence[Prepared],
+        refused: dict[bytes, Verdict],
+        accepted: Sequence[Facts],
+        held: dict[UUID, Any],
+    ) -> None:
+        ids = context.ids
+        runs = fold_runs(accepted, held, ids)
+        uses = fold_uses(accepted, ids)
+        metrics = fold_metrics(accepted, ids)
+        log_rows = [_log_row(event, refused.get(event.key), ids) for event in new]
+        row = await self._conn.fetchrow(
+            Q.store_events,
+            self._organization_id,
+            tenant_code,
+            *_columns(log_rows, 9),
+            *_columns([run.columns() for run in runs.values()], 30),
+            *_columns([use.columns() for use in uses], 11),
+            *_columns(fold_edges(accepted, runs, ids), 7),
+            *_columns(metrics, 11),
+            *_columns(follow_ups(runs.values(), metrics), 3),
+            timeout=120,
+        )
+        await self._store_secondary(context, accepted, uses, row)
+
+    async def _store_secondary(
+        self, context: Context, accepted: Sequence[Facts], uses: Sequence[UseRow], stale: Any
+    ) -> None:
         """What the events say beyond runs and lineage. None of it can fail an event."""
-        context = Context(self._conn, self._organization_id, batch, written)
-        fresh = [place for place, verdict in enumerate(written.outcome, 1) if verdict == Outcome.STORED]
-        stale_facets = in_time_order(batch, written.stale_facets)
-        steps: list[tuple[str, Sequence[Any], Callable[[Any, Any], Awaitable[None]]]] = [
-            ("job facets", written.stale_jobs, store_job_facets),
-            ("facets", stale_facets, store_facets),
-            ("column lineage", in_time_order(batch, written.stale_columns), store_columns),
-            ("schemas", in_time_order(batch, written.stale_schemas), store_schemas),
-            ("tests", [place for place in fresh if batch.events[place - 1].facts.tests], store_tests),
-            ("stages", [place for place in fresh if batch.events[place - 1].facts.stages], store_stages),
-            ("symlinks", [row for row in stale_facets if row.use.symlinks], link_symlinks),
+        facets = _contents(uses, stale["stale_facets"])
+        steps: list[tuple[str, Sequence[Any], Step]] = [
+            ("job facets", [facts for facts in accepted if facts.job_facets_hash is not None], store_job_facets),
+            ("facets", facets, store_facets),
+            ("column lineage", _contents(uses, stale["stale_columns"]), store_columns),
+            ("schemas", _contents(uses, stale["stale_schemas"]), store_schemas),
+            ("tests", [facts for facts in accepted if facts.tests], store_tests),
+            ("stages", [facts for facts in accepted if facts.stages], store_stages),
+            ("symlinks", [content for content in facets if content.use.symlinks], link_symlinks),
         ]
         for name, rows, step in steps:
             if rows:
                 await self._secondary(name, rows, step, context)
 
-    async def _secondary(
-        self, name: str, rows: Sequence[Any], step: Callable[[Any, Any], Awaitable[None]], context: Context
-    ) -> None:
+    async def _secondary(self, name: str, rows: Sequence[Any], step: Step, context: Context) -> None:
         try:
             async with self._conn.transaction():
                 await step(context, rows)
@@ -103,3 +161,39 @@ class IngestStore:
                 return
             self._counters.secondary_failed.labels(fact=name).inc()
             log.warning("a secondary fact was left out", extra={"fact": name, "error": str(error)})
+
+
+def _judge_all(events: Sequence[Prepared], verdicts: list[Verdict], held: dict[UUID, Any]) -> None:
+    """Refuse what cannot be part of its run any more; the runs' rows are locked."""
+    places: dict[UUID | None, list[int]] = {}
+    for place, event in enumerate(events):
+        if verdicts[place] == Verdict.STORED and event.facts.kind == "run":
+            places.setdefault(event.facts.run_id, []).append(place)
+    for run_id, mine in places.items():
+        record = held.get(run_id) if run_id is not None else None
+        if record is None and len(mine) == 1:
+            continue
+        end = None if record is None or record["ended_at"] is None else course_of(record).end
+        for place, verdict in zip(mine, judge(end, [moment_of(events[p].facts) for p in mine]), strict=True):
+            verdicts[place] = verdict
+
+
+def _log_row(event: Prepared, verdict: Verdict | None, ids: Ids) -> tuple[Any, ...]:
+    facts = event.facts
+    job_id = None if facts.job is None else ids.jobs.get(facts.job)
+    reason = None if verdict is None else REASONS[verdict]
+    return (
+        facts.kind, facts.event_type, facts.event_time, facts.run_id, job_id, facts.producer, reason, facts.lenient,
+        event.packed,
+    )  # fmt: skip
+
+
+def _contents(uses: Sequence[UseRow], stale: Sequence[int]) -> list[Content]:
+    """Contents that are not known, oldest first. Several in one group are all looked at: see `UseRow`."""
+    places = {place - 1 for place in stale} | {place for place, use in enumerate(uses) if len(use.contents) > 1}
+    found = [content for place in sorted(places) for content in uses[place].contents]
+    return sorted(found, key=lambda content: content.facts.event_time)
+
+
+def _columns(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]

@@ -11,7 +11,6 @@ import msgspec
 from headgate.domain.names import DEFAULT_PATTERNS, compile_rules
 from headgate.domain.partitions import Patterns
 from headgate.errors import ConfigError
-from headgate.openlineage.facets import FacetReader
 from headgate.openlineage.project import Projector
 from headgate.openlineage.validate import Rules
 from headgate.server.db.pool import Database
@@ -35,9 +34,8 @@ class Tenant(msgspec.Struct):
 class Tenants:
     """Loads organisations' rules; a change is seen at once in this process and within seconds in others."""
 
-    def __init__(self, database: Database, reader: FacetReader, max_depth: int, *, ttl_s: float = 5.0) -> None:
+    def __init__(self, database: Database, max_depth: int, *, ttl_s: float = 5.0) -> None:
         self._database = database
-        self._reader = reader
         self._max_depth = max_depth
         self._ttl_s = ttl_s
         self._known: dict[UUID, Tenant] = {}
@@ -66,7 +64,7 @@ class Tenants:
         if known is not None and known.patterns == patterns and known.projector.rules == aliases:
             projector = known.projector
         else:
-            projector = Projector(self._reader, patterns, aliases)
+            projector = Projector(patterns, aliases)
         return Tenant(
             organization_id,
             Rules(

@@ -10,8 +10,8 @@ from uuid import UUID, uuid4
 import msgspec
 
 from headgate.domain.schema import INITIAL, Change, Field, diff, is_projection, place
-from headgate.server.ingest.batch import Use
 from headgate.server.ingest.context import Context, Q
+from headgate.server.ingest.rows import Content
 
 _encode = msgspec.json.encode
 
@@ -33,20 +33,18 @@ class Head(msgspec.Struct):
     current: Version | None
     by: str | None
     closed: list[Version] = []
-    opened: list[tuple[Version, Change, Use]] = []
+    opened: list[tuple[Version, Change, Content]] = []
     touched: bool = False
 
 
-async def store_schemas(context: Context, uses: Sequence[Use]) -> None:
-    """Open new versions for the schemas that these uses show, oldest first."""
-    heads = await _lock(context, {context.dataset_id(row) for row in uses})
-    late: list[Use] = []
-    for row in uses:
-        if not _follow(heads[context.dataset_id(row)], context, row):
-            late.append(row)
+async def store_schemas(context: Context, contents: Sequence[Content]) -> None:
+    """Open new versions for the schemas that these contents show, oldest first."""
+    shown = [content for content in contents if content.use.schema is not None]
+    heads = await _lock(context, {content.dataset_id for content in shown})
+    late = [content for content in shown if not _follow(heads[content.dataset_id], content)]
     await _write(context, heads)
-    for row in late:
-        await _place_late(context, row)
+    for content in late:
+        await _place_late(context, content)
 
 
 async def _lock(context: Context, dataset_ids: set[UUID]) -> dict[UUID, Head]:
@@ -62,10 +60,10 @@ def _fields(text: str) -> tuple[Field, ...]:
     return tuple(msgspec.json.decode(text, type=list[Field]))
 
 
-def _follow(head: Head, context: Context, row: Use) -> bool:
+def _follow(head: Head, row: Content) -> bool:
     """Move a head on by one sighting; False when the sighting is older than the head."""
     schema, role = row.use.schema, row.use.role
-    at = context.batch.facts_of(row).event_time
+    at = row.facts.event_time
     assert schema is not None
     current = head.current
     if role == "input" and (head.by or "input") != "input":
@@ -88,7 +86,7 @@ def _follow(head: Head, context: Context, row: Use) -> bool:
     return True
 
 
-def _open(head: Head, version: Version, change: Change, row: Use) -> None:
+def _open(head: Head, version: Version, change: Change, row: Content) -> None:
     head.current = version
     head.by = row.use.role
     head.touched = True
@@ -104,29 +102,29 @@ async def _write(context: Context, heads: dict[UUID, Head]) -> None:
         # the one that was open before has to end first.
         if closed:
             await conn.execute(Q.close_schema_versions, organization_id, *map(list, zip(*closed, strict=True)))
-        rows = [_insert_row(context, id_, version, change, row) for id_, version, change, row in opened]
+        rows = [_insert_row(id_, version, change, row) for id_, version, change, row in opened]
         await conn.execute(Q.insert_schema_versions, organization_id, *map(list, zip(*rows, strict=True)))
     touched = [(id_, head) for id_, head in sorted(heads.items()) if head.touched and head.current]
     if touched:
         states = [(id_, head.current.hash, head.current.valid_from, head.by) for id_, head in touched if head.current]
         await conn.execute(Q.set_dataset_schemas, organization_id, *map(list, zip(*states, strict=True)))
     await context.follow_up(
-        [_follow_up(context, id_, version, change, row) for id_, version, change, row in opened if change != INITIAL]
+        [_follow_up(id_, version, change, row) for id_, version, change, row in opened if change != INITIAL]
     )
 
 
-def _insert_row(context: Context, dataset_id: UUID, version: Version, change: Change, row: Use) -> tuple[Any, ...]:
-    facts = context.batch.facts_of(row)
+def _insert_row(dataset_id: UUID, version: Version, change: Change, row: Content) -> tuple[Any, ...]:
+    facts = row.facts
     return (
         dataset_id, version.id, version.number, version.hash, _encode(version.fields).decode(), facts.run_id,
-        context.job_id(row.event), _encode(change.added).decode(), _encode(change.removed).decode(),
+        row.job_id, _encode(change.added).decode(), _encode(change.removed).decode(),
         _encode(change.type_changed).decode(), str(change.type), change.description, change.breaking,
         row.use.client_hash, version.valid_from, version.valid_to,
     )  # fmt: skip
 
 
 def _follow_up(
-    context: Context, dataset_id: UUID, version: Version, change: Change, row: Use
+    dataset_id: UUID, version: Version, change: Change, row: Content
 ) -> tuple[str, UUID | None, UUID | None, dict[str, object]]:
     payload: dict[str, object] = {
         "version_id": version.id,
@@ -134,13 +132,13 @@ def _follow_up(
         "breaking": change.breaking,
         "description": change.description,
     }
-    return "schema_changed", context.batch.facts_of(row).run_id, dataset_id, payload
+    return "schema_changed", row.facts.run_id, dataset_id, payload
 
 
-async def _place_late(context: Context, row: Use) -> None:
+async def _place_late(context: Context, row: Content) -> None:
     """A sighting from before the current version: it belongs between versions, or tells nothing new."""
-    conn, organization_id, dataset_id = context.conn, context.organization_id, context.dataset_id(row)
-    schema, at = row.use.schema, context.batch.facts_of(row).event_time
+    conn, organization_id, dataset_id = context.conn, context.organization_id, row.dataset_id
+    schema, at = row.use.schema, row.facts.event_time
     assert schema is not None
     records = await conn.fetch(Q.list_schema_history, organization_id, dataset_id)
     history = [_version(record) for record in records]
@@ -156,7 +154,7 @@ async def _place_late(context: Context, row: Use) -> None:
         return
     version = Version(uuid4(), following.number, schema.hash, schema.fields, at, following.valid_from)
     change = diff(before.fields, schema.fields) if before else INITIAL
-    inserted = _insert_row(context, dataset_id, version, change, row)
+    inserted = _insert_row(dataset_id, version, change, row)
     await conn.execute(Q.insert_schema_versions, organization_id, *[[value] for value in inserted])
     await _redescribe(context, dataset_id, following, diff(schema.fields, following.fields))
     await conn.execute(Q.renumber_schema_versions, organization_id, dataset_id)

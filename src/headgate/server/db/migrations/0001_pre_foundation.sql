@@ -132,11 +132,11 @@ CREATE TABLE jobs (
   facets_hash      bigint,
   facets_at        timestamptz,
   first_seen_at    timestamptz NOT NULL,
-  last_seen_at     timestamptz NOT NULL,
-  latest_run_id    uuid,
   PRIMARY KEY (organization_id, id),
   UNIQUE (organization_id, namespace, name)
-) WITH (fillfactor = 80);
+);
+COMMENT ON TABLE jobs IS
+  'Changes only when what a job says of itself does; when it last ran is read from job_runs, so a busy job is no busy row';
 
 CREATE TABLE job_runs (
   organization_id    uuid NOT NULL,
@@ -494,7 +494,7 @@ CREATE TABLE freshness_sla (
 -- A follow-up of what was ingested, written in the same transaction. `repeat_s` marks recurring work.
 CREATE TABLE outbox (
   id               bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  organization_id  uuid NOT NULL REFERENCES organizations ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED,
+  organization_id  uuid NOT NULL,
   kind             text NOT NULL,
   run_id           uuid,
   dataset_id       uuid,
@@ -507,7 +507,6 @@ CREATE TABLE outbox (
   last_error       text,
   created_at       timestamptz NOT NULL DEFAULT now()
 ) WITH (autovacuum_vacuum_scale_factor = 0.02);
-CREATE INDEX outbox_due ON outbox (due_at, id);
 CREATE UNIQUE INDEX outbox_recurring ON outbox (organization_id, kind) WHERE repeat_s IS NOT NULL;
 
 -- Row-level security -----------------------------------------------------------------------------
@@ -596,7 +595,7 @@ CREATE FUNCTION claim_outbox(p_limit integer, p_claim_s integer)
               FROM outbox d
              WHERE d.due_at <= now()
                AND (d.claimed_until IS NULL OR d.claimed_until < now())
-             ORDER BY d.due_at, d.id
+             ORDER BY d.id
              LIMIT p_limit
                FOR UPDATE SKIP LOCKED) due
      WHERE o.id = due.id
