@@ -155,9 +155,7 @@ class HeadgateClient:
     def send_batch(self, events: Sequence[bytes]) -> BatchReceipt:
         """Send events in one request. Refused events are in the receipt; only a refused request raises."""
         body = b"[" + b",".join(events) + b"]"
-        response = self._request(
-            "POST", "/api/v1/lineage/batch", body=body, repeatable=True, accept=_BATCH_STATUSES
-        )
+        response = self._request("POST", "/api/v1/lineage/batch", body=body, repeatable=True, accept=_BATCH_STATUSES)
         return _decoded(response, BatchReceipt)
 
     def runs(self, limit: int = 100, cursor: str | None = None) -> Page:
@@ -172,9 +170,7 @@ class HeadgateClient:
 
     def login(self, email: str, password: str) -> dict[str, Any]:
         """Open a session; later calls of this client act as that user. Returns what the server says of it."""
-        answer = _json_object(
-            self._request("POST", "/api/v1/auth/login", json={"email": email, "password": password})
-        )
+        answer = _json_object(self._request("POST", "/api/v1/auth/login", json={"email": email, "password": password}))
         self._authorize(str(answer.pop("token", "")))
         # The session goes out as a header; a cookie beside it would be a second identity.
         self._http.cookies.clear()

@@ -136,6 +136,19 @@ def test_a_second_ctrl_c_stops_without_draining(up: Up) -> None:
     assert up.postgres() == []
 
 
+def test_a_request_that_never_ends_does_not_hold_up_the_stop(up: Up) -> None:
+    up.start().await_ready()
+    head = f"POST /api/v1/lineage HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {up.credentials()['api_key']}\r\n"
+    with socket.create_connection(("127.0.0.1", up.port())) as half_sent:
+        half_sent.sendall(head.encode() + b"Content-Length: 10\r\n\r\n{")
+        time.sleep(0.3)
+
+        assert up.stop() == 0
+
+    assert up.postgres() == []
+    assert "Traceback" not in up.errors()
+
+
 @pytest.mark.parametrize("delay_s", [0.3, 0.7, 1.0, 1.3, 1.7])
 def test_a_signal_during_the_first_start_leaves_nothing_running(up: Up, delay_s: float) -> None:
     up.start()
@@ -322,7 +335,7 @@ def test_ctrl_c_in_a_replay_says_how_to_go_on(up: Up) -> None:
     _, err = replaying.communicate(timeout=10)
 
     assert replaying.returncode == 130
-    assert "the same command goes on from there" in err
+    assert "run the same command again to go on from there" in err
     assert "Traceback" not in err
 
 

@@ -55,9 +55,7 @@ class Server:
         )
 
 
-def problem(
-    status: int, code: str = "", headers: dict[str, str] | None = None, **fields: Any
-) -> httpx.Response:
+def problem(status: int, code: str = "", headers: dict[str, str] | None = None, **fields: Any) -> httpx.Response:
     body = {"title": "Title", "status": status, "detail": "what happened", "hint": "what to do", "code": code}
     content = json.dumps(body | {"correlation_id": "c-1", "errors": []} | fields)
     return httpx.Response(
@@ -120,9 +118,7 @@ def test_a_batch_answer_is_a_receipt_whatever_its_status(status: int) -> None:
     assert server.requests[0].url.path == "/api/v1/lineage/batch"
     assert server.requests[0].content == b"[" + EVENT + b",{}]"
     assert (receipt.status, receipt.summary.failed, receipt.correlation_id) == ("partial_success", 1, "c-2")
-    assert [(f.index, f.reason, f.retriable) for f in receipt.failed_events] == [
-        (1, "run.runId: is missing", False)
-    ]
+    assert [(f.index, f.reason, f.retriable) for f in receipt.failed_events] == [(1, "run.runId: is missing", False)]
 
 
 def test_a_batch_refused_as_a_whole_raises() -> None:
@@ -152,9 +148,7 @@ def test_a_batch_refused_as_a_whole_raises() -> None:
         (405, "http.method_not_allowed", ConfigError),
     ],
 )
-def test_a_problem_becomes_the_error_of_its_code(
-    status: int, code: str, expected: type[HeadgateError]
-) -> None:
+def test_a_problem_becomes_the_error_of_its_code(status: int, code: str, expected: type[HeadgateError]) -> None:
     with pytest.raises(HeadgateError, match="what happened") as caught:
         Server(problem(status, code)).client(attempts=1).send(EVENT)
 
@@ -174,9 +168,7 @@ def test_a_problem_becomes_the_error_of_its_code(
         (302, ConfigError),
     ],
 )
-def test_an_answer_that_is_no_problem_is_told_by_its_status(
-    status: int, expected: type[HeadgateError]
-) -> None:
+def test_an_answer_that_is_no_problem_is_told_by_its_status(status: int, expected: type[HeadgateError]) -> None:
     answer = httpx.Response(status, html="<h1>nginx</h1>", headers={"X-Correlation-ID": "c-3"})
 
     with pytest.raises(expected, match=f"'/api/v1/lineage' was answered with status {status}") as caught:

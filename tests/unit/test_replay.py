@@ -324,13 +324,13 @@ def test_refused_events_are_told_with_their_place_and_kept(tmp_path: Path) -> No
     tally = deliver(sink, path, array, refused_file=kept).tally
 
     assert sink.numbers == [1, 4, 5]
-    assert sorted((r.place.rpartition("/")[2], r.reason) for r in tally.refusals) == [
+    assert [(r.place.rpartition("/")[2], r.reason[:11]) for r in tally.refusals] == [
         ("a.ndjson:2", "has no job"),
-        ("a.ndjson:3", tally.refusals[-1].reason),
+        ("a.ndjson:3", "is not JSON"),
         ("b.json[1]", "has no job"),
     ]
     written = [json.loads(line) for line in kept.getvalue().splitlines()]
-    assert [w.get("event") or w["text"] for w in written] == [{"n": 2}, {"n": 2, "s": "é"}, "nonsense"]
+    assert [w.get("event") or w["text"] for w in written] == [{"n": 2}, "nonsense", {"n": 2, "s": "é"}]
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,7 @@ class Delivery:
         self._refused_file = refused_file
         self._on_progress = on_progress
         self._patience = Patience(wait_s, on_pause, sleep, clock)
+        self._refused_now: dict[str, str] = {}
 
     def run(self, sources: Sequence[Source]) -> Tally:
         """Send everything; however it ends, what the server has acknowledged is recorded."""
@@ -174,6 +175,7 @@ class Delivery:
             yield Finished(source, progress, is_done)
 
     def _flush(self, batch: Sequence[Pending | Finished]) -> None:
+        self._refused_now = {}
         events = [entry for entry in batch if isinstance(entry, Pending) and isinstance(entry.item, Event)]
         if events:
             self._deliver(events)
@@ -182,6 +184,7 @@ class Delivery:
         self._on_progress(self.tally)
 
     def _record(self, entry: Pending | Finished) -> None:
+        """Note an entry as dealt with, in the order of the file, so that refusals are told in that order too."""
         self.tally.current = entry.source.label
         if isinstance(entry, Finished):
             self.tally.bytes_done += entry.source.size
@@ -190,8 +193,9 @@ class Delivery:
                 self._journal.finish(entry.progress)
             return
         self.tally.bytes_current = entry.source.bytes_read()
-        if isinstance(entry.item, Broken):
-            self._refuse(entry, entry.item.reason)
+        reason = entry.item.reason if isinstance(entry.item, Broken) else self._refused_now.get(entry.place)
+        if reason is not None:
+            self._refuse(entry, reason)
         if entry.item.after is not None:
             self._journal.advance(entry.progress, entry.item.after)
 
@@ -223,7 +227,7 @@ class Delivery:
         self.tally.stored += len(events) - len(failed) - receipt.summary.duplicates
         for event in failed:
             if not event.retriable:
-                self._refuse(events[event.index], event.reason)
+                self._refused_now[events[event.index].place] = event.reason
         again = [event for event in failed if event.retriable]
         if again:
             self._patience.pause(Unavailable(again[0].reason))
@@ -231,7 +235,7 @@ class Delivery:
 
     def _divide(self, events: Sequence[Pending], error: HeadgateError) -> None:
         if len(events) == 1:
-            self._refuse(events[0], error.message)
+            self._refused_now[events[0].place] = error.message
             return
         middle = len(events) // 2
         self._deliver(events[:middle])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from datetime import UTC, datetime
 
 from headgate.errors import ConfigError
 
+_QUIET = {"uvicorn": logging.WARNING, "httpx": logging.WARNING, "asyncio": logging.WARNING, "asyncpg": logging.ERROR}
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 
 
@@ -37,10 +39,16 @@ def configure(level: str, style: str) -> None:
         )
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if style == "json" else _text_formatter())
+    handler.addFilter(_is_news)
     logging.basicConfig(level=number, handlers=[handler], force=True)
-    # It reports each start and stop at info; we have said that ourselves.
-    for name in ("uvicorn", "uvicorn.error", "httpx", "asyncio"):
-        logging.getLogger(name).setLevel(max(number, logging.WARNING))
+    # What these report below their level we say ourselves, once and without a stack.
+    for name, least in _QUIET.items():
+        logging.getLogger(name).setLevel(max(number, least))
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    # A request that is cut off because we are stopping is announced in one line; its stack says nothing more.
+    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
 def _text_formatter() -> logging.Formatter:

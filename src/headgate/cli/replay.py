@@ -97,7 +97,7 @@ def _run(run: Callable[[], Tally], tally: Tally, shown: Display) -> Tally:
         return run()
     except KeyboardInterrupt:
         shown.close()
-        console.note(f"stopped after {_counts(tally)}; the same command goes on from there")
+        console.note(f"stopped after {_counts(tally)}\nrun the same command again to go on from there")
         raise typer.Exit(EXIT_INTERRUPTED) from None
     except HeadgateError:
         shown.close()

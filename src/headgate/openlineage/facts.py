@@ -46,7 +46,21 @@ class DatasetUse(Struct):
     previous: DatasetName | None = None
     client_hash: str | None = None
     origin_run: UUID | None = None
+    context: dict[str, str] | None = None
     edges: list[tuple[DatasetName, DatasetName]] = []
+
+
+class JobFacts(Struct):
+    """What a job's facets say, whatever run sends them."""
+
+    job_facets: dict[str, bytes | None] = {}
+    job_facets_hash: int | None = None
+    job_type: str | None = None
+    processing_type: str | None = None
+    integration: str | None = None
+    is_test: bool = False
+    edges: list[tuple[DatasetName, DatasetName]] | None = None
+    invalid_facets: list[str] = []
 
 
 class Metric(Struct):

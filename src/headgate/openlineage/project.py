@@ -25,13 +25,20 @@ from headgate.openlineage.facets import (
     OutputField,
     StatisticsFacet,
 )
-from headgate.openlineage.facts import ColumnEdge, ColumnSet, DatasetUse, Facts, Metric, TestResult
+from headgate.openlineage.facts import ColumnEdge, ColumnSet, DatasetUse, Facts, JobFacts, Metric, TestResult
 from headgate.openlineage.validate import Checked
 
 MAX_DATASETS = 10_000
 MAX_REMEMBERED = 10_000
 Facets = Mapping[str, Facet]
-_ASSERTIONS = ("dataQualityAssertions", "greatExpectations_assertions")
+# Facets that measure or test a dataset, by where they stand, and the direction of what they measure.
+_OUTPUT_METRICS = {"outputStatistics": "output"}
+_FACET_METRICS = {
+    "dataQualityMetrics": "profile",
+    "dataQualityAssertions": "test",
+    "greatExpectations_assertions": "test",
+}
+_INPUT_METRICS = _FACET_METRICS | {"inputStatistics": "input"}
 
 
 class Projector:
@@ -45,7 +52,7 @@ class Projector:
         self.rules = tuple(rules)
         self._patterns = patterns
         self.name = lru_cache(maxsize=20_000)(self._canonical)
-        self._context = lru_cache(maxsize=20_000)(names.partition_context)
+        self._jobs: dict[tuple[str, str], tuple[tuple[Facet, ...], JobFacts]] = {}
         self._uses: dict[tuple[str, str, str], tuple[tuple[Facet, ...], DatasetUse, list[str]]] = {}
 
     def facts(self, checked: Checked, raw: bytes) -> Facts:
@@ -74,7 +81,7 @@ class Projector:
                 self._use(facts, dataset, role)
             room = max(0, room - len(datasets or ()))
         self._attribute_tests(facts)
-        self._partition_context(facts, event.inputs or (), event.outputs or ())
+        self._partition_context(facts)
         return facts
 
     def _canonical(self, namespace: str, name: str) -> DatasetName:
@@ -83,26 +90,43 @@ class Projector:
         return found if target is None else names.canonical_dataset(*target, self._patterns)
 
     def _job_facets(self, facts: Facts, facets: Facets) -> None:
+        """What a job says of itself; like datasets, it mostly repeats itself."""
         if not facets:
             return
-        facts.job_facets, facts.job_facets_hash = _bodies(facets)
-        if (raw := facets.get("jobType")) and (job_type := _value(facts, "jobType", raw)):
-            facts.job_type = _text(job_type.job_type)
-            facts.processing_type = _text(job_type.processing_type)
-            facts.integration = _text(job_type.integration)
-            facts.is_test = (facts.job_type or "").upper() == "TEST"
-        if (raw := facets.get("lineage")) and (lineage := _value(facts, "lineage", raw)):
-            self._explicit_edges(facts, lineage)
+        assert facts.job is not None
+        bodies = tuple(facets.values())
+        known = self._jobs.get(facts.job)
+        if known is None or known[0] != bodies or known[1].job_facets.keys() != facets.keys():
+            if len(self._jobs) >= MAX_REMEMBERED:
+                self._jobs.clear()
+            known = self._jobs[facts.job] = (bodies, self._new_job(facets))
+        job = known[1]
+        facts.job_facets, facts.job_facets_hash = job.job_facets, job.job_facets_hash
+        facts.job_type, facts.processing_type, facts.integration = job.job_type, job.processing_type, job.integration
+        facts.is_test = job.is_test
+        facts.edges = None if job.edges is None else list(job.edges)
+        facts.invalid_facets.extend(job.invalid_facets)
 
-    def _explicit_edges(self, facts: Facts, lineage: LineageFacet) -> None:
-        facts.edges = []
+    def _new_job(self, facets: Facets) -> JobFacts:
+        found = JobFacts()
+        found.job_facets, found.job_facets_hash = _bodies(facets)
+        if (facet := facets.get("jobType")) and (job_type := _value(found, "jobType", facet)):
+            found.job_type = _text(job_type.job_type)
+            found.processing_type = _text(job_type.processing_type)
+            found.integration = _text(job_type.integration)
+            found.is_test = (found.job_type or "").upper() == "TEST"
+        if (facet := facets.get("lineage")) and (lineage := _value(found, "lineage", facet)):
+            found.edges = list(self._explicit_edges(lineage))
+        return found
+
+    def _explicit_edges(self, lineage: LineageFacet) -> Iterable[tuple[DatasetName, DatasetName]]:
         for entry in lineage.entries or ():
             if entry.type != "DATASET" or not entry.namespace or not entry.name:
                 continue
             target = self.name(entry.namespace, entry.name)
             for source in entry.inputs or ():
                 if (source.type or "DATASET") == "DATASET":
-                    facts.edges.append((self.name(source.namespace, source.name), target))
+                    yield self.name(source.namespace, source.name), target
 
     def _run_facets(self, facts: Facts, facets: Facets) -> None:
         if (raw := facets.get("parent")) and (parent := _value(facts, "parent", raw)):
@@ -192,6 +216,8 @@ class Projector:
     def _new_use(self, facts: Facts, dataset: Dataset, role: str, facets: Facets) -> DatasetUse:
         name = self.name(dataset.namespace, dataset.name)
         use = DatasetUse(name, role, name[:2])
+        if "/" in dataset.name:
+            use.context = names.partition_context(dataset.name, self._patterns) or None
         if facets:
             use.facets, use.facets_hash = _bodies(facets)
             self._dataset_facets(facts, use, facets)
@@ -226,18 +252,13 @@ class Projector:
     def _measure(self, facts: Facts, use: DatasetUse, facets: Facets, inputs: Facets, outputs: Facets) -> None:
         if facts.event_type == "START":
             return
-        for name, group, direction in (
-            ("outputStatistics", outputs, "output"),
-            ("inputStatistics", inputs, "input"),
-            ("dataQualityMetrics", inputs, "profile"),
-            ("dataQualityMetrics", facets, "profile"),
-        ):
-            if (raw := group.get(name)) and (value := _value(facts, name, raw)):
-                self._metric(facts, use.dataset, direction, value)
-        for group in (inputs, facets):
-            for name in _ASSERTIONS:
-                if (raw := group.get(name)) and (value := _value(facts, name, raw)):
-                    facts.tests.extend(_assertions(use.dataset, value))
+        for group, directions in ((outputs, _OUTPUT_METRICS), (inputs, _INPUT_METRICS), (facets, _FACET_METRICS)):
+            for name in group.keys() & directions.keys():
+                if value := _value(facts, name, group[name]):
+                    if isinstance(value, AssertionsFacet):
+                        facts.tests.extend(_assertions(use.dataset, value))
+                    else:
+                        self._metric(facts, use.dataset, directions[name], value)
 
     def _metric(self, facts: Facts, dataset: DatasetName, direction: str, value: StatisticsFacet) -> None:
         metric = Metric(
@@ -284,16 +305,15 @@ class Projector:
             expression,
         )
 
-    def _partition_context(self, facts: Facts, inputs: Iterable[Dataset], outputs: Iterable[Dataset]) -> None:
-        if facts.partition_context is not None:
-            return
-        for dataset in (*outputs, *inputs):
-            if "/" in dataset.name and (context := self._context(dataset.name)):
-                facts.partition_context = context
-                return
+    def _partition_context(self, facts: Facts) -> None:
+        if facts.partition_context is None:
+            contexts = [use.context for use in facts.uses if use.context]
+            # Outputs stand last; the first of them speaks for the run, else the first input.
+            outputs = [use.context for use in facts.uses if use.context and use.role == "output"]
+            facts.partition_context = next(iter(outputs or contexts), None)
 
 
-def _value(facts: Facts, name: str, facet: Facet) -> Any:
+def _value(facts: Facts | JobFacts, name: str, facet: Facet) -> Any:
     if facet.invalid:
         facts.invalid_facets.append(name)
     return facet.value

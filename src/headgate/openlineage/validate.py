@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -115,17 +116,18 @@ def _check_fields(event: Event, body: bytes, rules: Rules, reader: FacetReader, 
 
 
 def _names_fit(event: Event) -> bool:
-    named: list[Any] = [part for part in (event.job, event.dataset) if part is not UNSET]
-    named.extend(event.inputs or ())
-    named.extend(event.outputs or ())
-    for part in named:
-        namespace, name = part.namespace, part.name
-        if not namespace or not name or namespace.isspace() or name.isspace():
-            return False
-        # A character takes at most four bytes, so short names need no encoding to be measured.
-        if len(namespace) + len(name) > MAX_NAME_BYTES // 4 and _bytes(namespace, name) > MAX_NAME_BYTES:
-            return False
-    return True
+    if event.job is not UNSET and not _name_fits(event.job.namespace, event.job.name):
+        return False
+    if event.dataset is not UNSET and not _name_fits(event.dataset.namespace, event.dataset.name):
+        return False
+    return all(_name_fits(part.namespace, part.name) for part in event.inputs or ()) and all(
+        _name_fits(part.namespace, part.name) for part in event.outputs or ()
+    )
+
+
+@lru_cache(maxsize=20_000)
+def _name_fits(namespace: str, name: str) -> bool:
+    return bool(namespace.strip() and name.strip()) and _bytes(namespace, name) <= MAX_NAME_BYTES
 
 
 def _bytes(namespace: str, name: str) -> int:

@@ -6,13 +6,12 @@ import hashlib
 from collections.abc import Iterable
 from uuid import UUID
 
-import zstandard
 from msgspec import Struct
 
 from headgate.domain.names import DatasetName
 from headgate.openlineage.facts import Facts
+from headgate.openlineage.packing import pack
 
-_compressor = zstandard.ZstdCompressor(level=1)
 _MAX_NAMES = 200_000
 
 NameKey = tuple[str, str]
@@ -27,7 +26,7 @@ class Prepared(Struct):
 
 
 def prepare(organization_id: UUID, facts: Facts) -> Prepared:
-    return Prepared(facts, event_key(organization_id, facts.raw), _compressor.compress(facts.raw))
+    return Prepared(facts, event_key(organization_id, facts.raw), pack(facts.raw))
 
 
 def event_key(organization_id: UUID, raw: bytes) -> bytes:
@@ -43,13 +42,17 @@ class Ids:
     def __init__(self) -> None:
         self.jobs: dict[NameKey, UUID] = {}
         self.datasets: dict[NameKey, UUID] = {}
+        # Facets that a job is known to have; the same ones again need no look.
+        self.job_hashes: dict[UUID, int] = {}
 
     def learn(self, other: Ids) -> None:
         if len(self.jobs) + len(self.datasets) > _MAX_NAMES:
             self.jobs.clear()
             self.datasets.clear()
+            self.job_hashes.clear()
         self.jobs |= other.jobs
         self.datasets |= other.datasets
+        self.job_hashes |= other.job_hashes
 
 
 class GroupIds(Ids):
@@ -62,6 +65,10 @@ class GroupIds(Ids):
     def missing_jobs(self, wanted: Iterable[NameKey]) -> list[NameKey]:
         """Take what is known of these; the rest, in order."""
         return _take(wanted, self.jobs, self._committed.jobs)
+
+    def has_job_facets(self, job_id: UUID, hash_: int) -> bool:
+        known = self.job_hashes.get(job_id)
+        return (self._committed.job_hashes.get(job_id) if known is None else known) == hash_
 
     def missing_datasets(self, wanted: Iterable[NameKey]) -> list[NameKey]:
         return _take(wanted, self.datasets, self._committed.datasets)

@@ -17,22 +17,12 @@ from headgate.server.ingest.rows import Content
 
 async def store_job_facets(context: Context, events: Sequence[Facts]) -> None:
     """Merge the facets of each job's events, oldest first, into what the job already has."""
-    latest: dict[UUID, int | None] = {}
-    for facts in events:
-        if (job_id := context.job_id(facts)) is not None:
-            latest[job_id] = facts.job_facets_hash
-    rows = await context.conn.fetch(Q.list_job_hashes, context.organization_id, list(latest))
-    known = {row["id"]: row["facets_hash"] for row in rows}
-    changed = [facts for facts in events if facts.job_facets_hash != known.get(context.job_id(facts))]
-    if changed:
-        await _merge_job_facets(context, changed)
-
-
-async def _merge_job_facets(context: Context, events: Sequence[Facts]) -> None:
     merged: dict[UUID, tuple[Facts, dict[str, Any]]] = {}
     for facts in sorted(events, key=lambda facts: facts.event_time):
         job_id = context.job_id(facts)
         assert job_id is not None
+        assert facts.job_facets_hash is not None
+        context.ids.job_hashes[job_id] = facts.job_facets_hash
         known = merged[job_id][1] if job_id in merged else {}
         merged[job_id] = (facts, known | facts.job_facets)
     rows = [_job_row(job_id, *merged[job_id]) for job_id in sorted(merged)]

@@ -10,11 +10,8 @@ DELETE FROM idempotency_keys
 
 -- name: lock_runs
 -- Runs that exist, locked in order, with everything that further events can change.
-SELECT r.*
-  FROM unnest($2::uuid[]) AS u (run)
-  JOIN job_runs r ON r.organization_id = $1 AND r.run_id = u.run
- ORDER BY r.run_id
-   FOR UPDATE OF r;
+SELECT *
+  FROM lock_runs($1, $2);
 
 -- name: store_events
 -- Writes the rows of a group; see migration 0004 for the arguments.
@@ -40,12 +37,6 @@ SELECT ingest_jobs($1, $2, $3, $4);
 -- name: resolve_datasets
 -- Ids of datasets by canonical name, made if missing.
 SELECT ingest_datasets($1, $2, $3, $4, $5, $6, $7);
-
--- name: list_job_hashes
--- What the jobs' facets were last time.
-SELECT j.id, j.facets_hash
-  FROM unnest($2::uuid[]) AS u (id)
-  JOIN jobs j ON j.organization_id = $1 AND j.id = u.id;
 
 -- name: merge_job_facets
 -- Adds facets to jobs: a newer event replaces, an older one only fills what is missing.

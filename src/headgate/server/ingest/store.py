@@ -133,7 +133,7 @@ class IngestStore:
         """What the events say beyond runs and lineage. None of it can fail an event."""
         facets = _contents(uses, stale["stale_facets"])
         steps: list[tuple[str, Sequence[Any], Step]] = [
-            ("job facets", [facts for facts in accepted if facts.job_facets_hash is not None], store_job_facets),
+            ("job facets", [facts for facts in accepted if _has_new_job_facets(facts, context.ids)], store_job_facets),
             ("facets", facets, store_facets),
             ("column lineage", _contents(uses, stale["stale_columns"]), store_columns),
             ("schemas", _contents(uses, stale["stale_schemas"]), store_schemas),
@@ -186,6 +186,12 @@ def _log_row(event: Prepared, verdict: Verdict | None, ids: Ids) -> tuple[Any, .
         facts.kind, facts.event_type, facts.event_time, facts.run_id, job_id, facts.producer, reason, facts.lenient,
         event.packed,
     )  # fmt: skip
+
+
+def _has_new_job_facets(facts: Facts, ids: GroupIds) -> bool:
+    if facts.job is None or facts.job_facets_hash is None:
+        return False
+    return not ids.has_job_facets(ids.jobs[facts.job], facts.job_facets_hash)
 
 
 def _contents(uses: Sequence[UseRow], stale: Sequence[int]) -> list[Content]:

@@ -34,8 +34,10 @@ SELECT d.id, d.namespace, d.name, d.display_name, d.type, u.role, m.row_count, m
                      UNION ALL
                      SELECT o.id, 'output' FROM unnest(r.output_ids) AS o (id)) u
   JOIN datasets d ON d.organization_id = r.organization_id AND d.id = u.id
-  LEFT JOIN dataset_metrics m ON m.organization_id = r.organization_id AND m.run_id = r.run_id
-                             AND m.dataset_id = d.id AND m.direction = u.role
+  LEFT JOIN dataset_metrics m ON m.organization_id = r.organization_id AND m.dataset_id = d.id
+                             AND m.measured_at BETWEEN least(r.started_at, r.other_at, r.running_at)
+                                                   AND r.last_event_at
+                             AND m.run_id = r.run_id AND m.direction = u.role
  WHERE r.organization_id = $1
    AND r.run_id = $2
  ORDER BY u.role, d.namespace, d.name;

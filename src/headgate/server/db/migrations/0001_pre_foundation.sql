@@ -171,9 +171,10 @@ CREATE TABLE job_runs (
   producer           text NOT NULL,
   created_at         timestamptz NOT NULL DEFAULT now(),
   updated_at         timestamptz NOT NULL DEFAULT now(),
-  PRIMARY KEY (organization_id, run_id),
-  FOREIGN KEY (organization_id, job_id) REFERENCES jobs DEFERRABLE INITIALLY DEFERRED
+  PRIMARY KEY (organization_id, run_id)
 ) WITH (fillfactor = 75);
+COMMENT ON TABLE job_runs IS
+  'No foreign key to jobs: it would lock the job''s row for each of its runs. Jobs are never deleted alone';
 COMMENT ON COLUMN job_runs.start_at IS
   'State history: the earliest time each state was seen, one column a state; independent of arrival order';
 COMMENT ON COLUMN job_runs.last_activity_at IS
@@ -447,10 +448,10 @@ CREATE TABLE dataset_metrics (
   partition_key    text,
   columns          jsonb,
   created_at       timestamptz NOT NULL DEFAULT now(),
-  PRIMARY KEY (organization_id, dataset_id, measured_at, run_id, direction),
-  FOREIGN KEY (organization_id, dataset_id) REFERENCES datasets ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED
+  PRIMARY KEY (organization_id, dataset_id, measured_at, run_id, direction)
 ) PARTITION BY RANGE (measured_at);
-CREATE INDEX dataset_metrics_run ON dataset_metrics (organization_id, run_id);
+COMMENT ON TABLE dataset_metrics IS
+  'The metrics of a run lie between its first and last event. No foreign key, for the same reason as in job_runs';
 CREATE TABLE dataset_metrics_default PARTITION OF dataset_metrics DEFAULT;
 
 CREATE TABLE test_results (

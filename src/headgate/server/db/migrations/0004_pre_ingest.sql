@@ -28,6 +28,21 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION lock_runs(p_organization uuid, p_runs uuid[]) RETURNS SETOF job_runs
+  LANGUAGE plpgsql
+  AS $$
+BEGIN
+  RETURN QUERY
+    SELECT r.*
+      FROM (SELECT u.run FROM unnest(p_runs) AS u (run) ORDER BY u.run) s
+     CROSS JOIN LATERAL (SELECT j.*
+                           FROM job_runs j
+                          WHERE j.organization_id = p_organization
+                            AND j.run_id = s.run
+                            FOR UPDATE) r;
+END
+$$;
+
 CREATE FUNCTION merge_lock(p_organization uuid) RETURNS bigint
   LANGUAGE sql IMMUTABLE PARALLEL SAFE
   AS $$ SELECT hashtextextended('headgate.merge.' || p_organization::text, 0) $$;
@@ -45,7 +60,12 @@ BEGIN
   ON CONFLICT (organization_id, namespace, name) DO NOTHING;
   RETURN ARRAY(SELECT j.id
                  FROM unnest(j_namespace, j_name) WITH ORDINALITY AS u (namespace, name, i)
-                 JOIN jobs j ON j.organization_id = p_organization AND j.namespace = u.namespace AND j.name = u.name
+                CROSS JOIN LATERAL (SELECT x.id
+                                      FROM jobs x
+                                     WHERE x.organization_id = p_organization
+                                       AND x.namespace = u.namespace
+                                       AND x.name = u.name
+                                    OFFSET 0) j
                 ORDER BY u.i);
 END
 $$;
@@ -270,9 +290,19 @@ BEGIN
                    AND NOT (u.role = 'input' AND coalesce(d.schema_by, 'input') <> 'input') AS schema_differs
             FROM unnest(h_job, h_dataset, h_role, h_start_hash, h_facets_hash, h_columns_hash, h_schema)
                  WITH ORDINALITY AS u (job, dataset, role, start_hash, facets_hash, columns_hash, schema, i)
-            JOIN datasets d ON d.organization_id = p_organization AND d.id = u.dataset AND d.merged_into IS NULL
-            LEFT JOIN job_datasets t ON t.organization_id = p_organization AND t.job_id = u.job
-                                    AND t.dataset_id = u.dataset AND t.role = u.role) c;
+           CROSS JOIN LATERAL (SELECT x.schema_hash, x.schema_by
+                                 FROM datasets x
+                                WHERE x.organization_id = p_organization
+                                  AND x.id = u.dataset
+                                  AND x.merged_into IS NULL
+                               OFFSET 0) d
+            LEFT JOIN LATERAL (SELECT x.start_hash, x.facets_hash, x.columns_hash
+                                 FROM job_datasets x
+                                WHERE x.organization_id = p_organization
+                                  AND x.job_id = u.job
+                                  AND x.dataset_id = u.dataset
+                                  AND x.role = u.role
+                               OFFSET 0) t ON true) c;
   IF made <> cardinality(h_job) THEN
     RAISE EXCEPTION 'a dataset was merged meanwhile' USING ERRCODE = 'HG004';
   END IF;
@@ -316,12 +346,15 @@ BEGIN
   IF cardinality(m_run) > 0 THEN
     IF false = ANY (r_is_new) THEN
       DELETE FROM dataset_metrics t
-       USING unnest(m_dataset, m_at, m_run, m_direction) AS u (dataset, at, run, direction)
-       WHERE t.organization_id = p_organization
-         AND t.run_id = u.run
+       USING unnest(m_dataset, m_at, m_run, m_direction) AS u (dataset, at, run, direction),
+             job_runs r
+       WHERE r.organization_id = p_organization
+         AND r.run_id = u.run
+         AND t.organization_id = p_organization
          AND t.dataset_id = u.dataset
-         AND t.direction = u.direction
-         AND t.measured_at <= u.at;
+         AND t.measured_at BETWEEN least(r.started_at, r.other_at, r.running_at) AND u.at
+         AND t.run_id = u.run
+         AND t.direction = u.direction;
     END IF;
     INSERT INTO dataset_metrics (organization_id, dataset_id, measured_at, run_id, direction, job_id, row_count,
                                  byte_size, file_count, partition_count, partition_key, columns)
@@ -332,11 +365,14 @@ BEGIN
            AS u (dataset, at, run, direction, job, rows, bytes, files, partitions, partition_key, columns)
      WHERE NOT (false = ANY (r_is_new)
                 AND EXISTS (SELECT
-                              FROM dataset_metrics t
-                             WHERE t.organization_id = p_organization
-                               AND t.run_id = u.run
-                               AND t.dataset_id = u.dataset
-                               AND t.direction = u.direction))
+                              FROM job_runs r
+                              JOIN dataset_metrics t ON t.organization_id = p_organization
+                                                    AND t.dataset_id = u.dataset
+                                                    AND t.measured_at BETWEEN u.at AND r.last_event_at
+                                                    AND t.run_id = u.run
+                                                    AND t.direction = u.direction
+                             WHERE r.organization_id = p_organization
+                               AND r.run_id = u.run))
     ON CONFLICT DO NOTHING;
   END IF;
 
@@ -347,7 +383,8 @@ END
 $$;
 
 -- The statements look rows up by key, a few at a time, on tables of any size. Plans made while a table is still
--- empty would scan it, and planning for each call costs more than the call.
+-- empty would scan it, and planning for each call costs more than the call. OFFSET 0 above keeps the planner from
+-- turning a look-up around for the same reason.
 DO $$
 DECLARE
   signature regprocedure;
@@ -356,7 +393,7 @@ BEGIN
     SELECT p.oid::regprocedure
       FROM pg_proc p
      WHERE p.pronamespace = 'headgate'::regnamespace
-       AND p.proname IN ('claim_events', 'store_events', 'ingest_jobs', 'ingest_datasets')
+       AND p.proname IN ('claim_events', 'lock_runs', 'store_events', 'ingest_jobs', 'ingest_datasets')
   LOOP
     EXECUTE format('ALTER FUNCTION %s SET plan_cache_mode = force_generic_plan', signature);
     EXECUTE format('ALTER FUNCTION %s SET enable_seqscan = off', signature);

@@ -1,0 +1,215 @@
+"""Alias rules, merges and name patterns of one organisation in the database."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+from uuid import UUID
+
+import asyncpg
+
+from headgate.domain.names import (
+    DEFAULT_PATTERNS,
+    AliasRule,
+    Pattern,
+    Patterns,
+    compile_rules,
+)
+from headgate.errors import ConfigError, Conflict, FieldError, InvalidFields, NotFound
+from headgate.server.catalog.plan import Change, Kind, Match, Name, matches, orphans_fixed, plan
+from headgate.server.db.pool import Connection, Record
+from headgate.server.db.queries import Queries
+from headgate.server.pagination import NumberedPage, Page
+
+NOTICES = "headgate_organization"
+MAX_RULES = 1000
+MAX_PATTERNS = 100
+# Events of the organisation wait while a rule is applied, so one rule may not take minutes.
+MAX_CHANGES = 5000
+
+_REFUSED_MERGE = "HG003"
+_NAMES_AT_ONCE = 5000
+_defaults = {pattern.name: pattern for pattern in DEFAULT_PATTERNS.items}
+_sql = Queries("headgate.server.catalog")
+
+
+class Effect(NamedTuple):
+    """What a rule does to the datasets that exist."""
+
+    changes: list[Change]
+    orphans_fixed: int
+
+
+class CatalogStore:
+    """The names of one organisation, on a connection that has it set."""
+
+    def __init__(self, conn: Connection, organization_id: UUID) -> None:
+        self._conn = conn
+        self._organization_id = organization_id
+
+    async def lock(self) -> None:
+        """Keep events out until the transaction ends; to be asked for before anything else is changed."""
+        await self._conn.execute(_sql.lock_names, self._organization_id)
+
+    async def rules(self, page: NumberedPage) -> Sequence[Record]:
+        rows: Sequence[Record] = await self._conn.fetch(
+            _sql.list_rules, self._organization_id, page.number, page.id, page.limit + 1
+        )
+        return rows
+
+    async def effect(self, rule: AliasRule, position: int | None) -> Effect:
+        """What the rule would do at this position, or after all others."""
+        rows = await self._conn.fetch(_sql.list_all_rules, self._organization_id)
+        before = [row for row in rows if position is None or row["position"] < position]
+        earlier = compile_rules((row["pattern"], row["canonical"]) for row in before)
+        found = await self._matches(rule, earlier)
+        targets = sorted({match.target for match in found})
+        changes = plan(found, await self._holders(targets))
+        return Effect(changes, await self._orphans_fixed(changes))
+
+    async def add_rule(self, rule: AliasRule, position: int | None, created_by: UUID | None) -> Record:
+        rows = await self._conn.fetch(_sql.list_all_rules, self._organization_id)
+        same = next((row for row in rows if row["pattern"] == rule.pattern), None)
+        if same is not None:
+            raise Conflict(
+                f"there is already a rule for {rule.pattern!r}", hint=f"remove the rule '{same['id']}' first"
+            )
+        if len(rows) >= MAX_RULES:
+            raise Conflict(
+                f"the organisation has {MAX_RULES} alias rules", hint="remove some, or use variables in patterns"
+            )
+        end = rows[-1]["position"] + 1 if rows else 1
+        place = end if position is None else min(position, end)
+        await self._conn.execute(_sql.make_room_for_rule, self._organization_id, place)
+        row = await self._conn.fetchrow(
+            _sql.insert_rule, self._organization_id, place, rule.pattern, rule.canonical, created_by
+        )
+        await self._announce()
+        return row
+
+    async def apply(self, changes: Sequence[Change], rule_id: UUID) -> list[UUID | None]:
+        """Carry out a plan; for each change the id that undoes it, or None if there was nothing to do."""
+        if len(changes) > MAX_CHANGES:
+            raise Conflict(
+                f"the rule would change {len(changes)} datasets, more than {MAX_CHANGES} at once",
+                hint="narrow the pattern and make several rules",
+            )
+        return [await self._apply(change, rule_id) for change in changes]
+
+    async def remove_rule(self, rule_id: UUID, *, undo: bool) -> int:
+        """Remove a rule and, if wanted, what it did; how many changes were undone."""
+        if await self._conn.fetchrow(_sql.delete_rule, self._organization_id, rule_id) is None:
+            raise NotFound(f"there is no alias rule '{rule_id}' in this organisation")
+        await self._announce()
+        rows = await self._conn.fetch(_sql.list_rule_merges, self._organization_id, rule_id) if undo else []
+        for row in rows:
+            await self.undo(row["id"])
+        return len(rows)
+
+    async def merges(self, page: Page) -> Sequence[Record]:
+        rows: Sequence[Record] = await self._conn.fetch(
+            _sql.list_merges, self._organization_id, page.at, page.id, page.limit + 1, None
+        )
+        return rows
+
+    async def merge(self, one: UUID, other: UUID) -> Record:
+        for dataset_id in (one, other):
+            if not await self._conn.fetchval(_sql.count_datasets, self._organization_id, [dataset_id]):
+                raise NotFound(f"there is no dataset '{dataset_id}' in this organisation")
+        async with _refusals():
+            merge_id = await self._conn.fetchval(_sql.merge_datasets, self._organization_id, one, other, "manual", None)
+        if merge_id is None:
+            raise Conflict(f"'{one}' and '{other}' are one dataset already")
+        return await self._merge(merge_id)
+
+    async def undo(self, merge_id: UUID) -> Record:
+        merge = await self._merge(merge_id)
+        if merge is None:
+            raise NotFound(f"there is no merge '{merge_id}' in this organisation")
+        async with _refusals():
+            await self._conn.execute(_sql.undo_merge, self._organization_id, merge_id)
+        return await self._merge(merge_id)
+
+    async def own_patterns(self) -> dict[str, Pattern]:
+        rows = await self._conn.fetch(_sql.list_patterns, self._organization_id)
+        return {row["name"]: Pattern(**dict(row)) for row in rows}
+
+    async def patterns(self) -> Patterns:
+        """The patterns that apply: the defaults, with the organisation's own laid over them."""
+        return Patterns.from_rows((_defaults | await self.own_patterns()).values())
+
+    async def set_pattern(self, pattern: Pattern) -> None:
+        own = await self.own_patterns()
+        try:
+            Patterns.from_rows((_defaults | own | {pattern.name: pattern}).values())
+        except ConfigError as error:
+            raise InvalidFields([FieldError("regex", error.message, pattern.regex[:120])], hint=error.hint) from error
+        if pattern.name not in own and len(own) >= MAX_PATTERNS:
+            raise Conflict(
+                f"the organisation has {MAX_PATTERNS} name patterns of its own", hint="remove or combine some"
+            )
+        await self._conn.execute(_sql.upsert_pattern, self._organization_id, *pattern)
+        await self._announce()
+
+    async def reset_pattern(self, name: str) -> None:
+        row = await self._conn.fetchrow(_sql.delete_pattern, self._organization_id, name)
+        if row is None and name not in _defaults:
+            raise NotFound(f"there is no name pattern {name!r}", hint="see GET /api/v1/name-patterns")
+        await self._announce()
+
+    async def _matches(self, rule: AliasRule, earlier: Sequence[AliasRule]) -> list[Match]:
+        patterns = await self.patterns()
+        found: list[Match] = []
+        # In portions: an organisation may have a million names, and others want their turn meanwhile.
+        names = await self._conn.cursor(_sql.list_names, self._organization_id)
+        while rows := await names.fetch(_NAMES_AT_ONCE):
+            found += matches(rows, rule, earlier, patterns)
+        return found
+
+    async def _holders(self, targets: Sequence[Name]) -> dict[Name, UUID]:
+        rows = await self._conn.fetch(
+            _sql.find_names,
+            self._organization_id,
+            [namespace for namespace, _ in targets],
+            [name for _, name in targets],
+        )
+        return {(row["namespace"], row["name"]): row["dataset_id"] for row in rows}
+
+    async def _orphans_fixed(self, changes: Sequence[Change]) -> int:
+        joined = [change for change in changes if change.kind is Kind.merge]
+        ids = {change.match.dataset_id for change in joined} | {
+            change.other_id for change in joined if change.other_id is not None
+        }
+        rows = await self._conn.fetch(_sql.list_evidence, self._organization_id, list(ids))
+        written = {row["id"] for row in rows if row["is_written"]}
+        tested = {row["id"] for row in rows if row["is_tested"]}
+        return orphans_fixed(joined, written, tested)
+
+    async def _apply(self, change: Change, rule_id: UUID) -> UUID | None:
+        match = change.match
+        if change.kind is Kind.merge:
+            query, arguments = _sql.merge_datasets, (match.dataset_id, change.other_id, "rule", rule_id)
+        else:
+            named = (*match.target, match.target_display, change.kind is Kind.rename)
+            query, arguments = _sql.rename_dataset, (match.dataset_id, *named, rule_id)
+        async with _refusals():
+            merge_id: UUID | None = await self._conn.fetchval(query, self._organization_id, *arguments)
+        return merge_id
+
+    async def _merge(self, merge_id: UUID) -> Record:
+        return await self._conn.fetchrow(_sql.list_merges, self._organization_id, None, None, 1, merge_id)
+
+    async def _announce(self) -> None:
+        await self._conn.execute(_sql.notify, NOTICES, str(self._organization_id))
+
+
+@asynccontextmanager
+async def _refusals() -> AsyncIterator[None]:
+    """What the database refuses in so many words is a conflict."""
+    try:
+        yield
+    except asyncpg.PostgresError as error:
+        if error.sqlstate != _REFUSED_MERGE:
+            raise
+        raise Conflict(str(error), hint=error.hint) from error
