@@ -31,6 +31,15 @@ async def an_organization(db: asyncpg.Connection) -> UUID:
     return organization_id
 
 
+async def insert(db: asyncpg.Connection, organization_id: UUID, table: str, **values: Any) -> None:
+    """A row of the organisation, unless one like it is there."""
+    values["organization_id"] = organization_id
+    places = ", ".join(f"${place}" for place in range(1, len(values) + 1))
+    await db.execute(
+        f"INSERT INTO {table} ({', '.join(values)}) VALUES ({places}) ON CONFLICT DO NOTHING", *values.values()
+    )
+
+
 async def dump(db: asyncpg.Connection, organization_id: UUID) -> dict[str, Counter[str]]:
     """Every row of the organisation's model, as text."""
     found = {}
@@ -45,9 +54,12 @@ async def dump(db: asyncpg.Connection, organization_id: UUID) -> dict[str, Count
 class RandomGraph:
     """A few datasets that many jobs read and write, so that any two of them collide in every table."""
 
-    def __init__(self, db: asyncpg.Connection, organization_id: UUID, seed: int, datasets: int = 5) -> None:
+    def __init__(
+        self, db: asyncpg.Connection, organization_id: UUID, seed: int, datasets: int = 5, prefix: str = "dataset"
+    ) -> None:
         self._db = db
         self._organization_id = organization_id
+        self._prefix = prefix
         self._random = random.Random(seed)
         self.datasets = self._uuids(datasets)
         self.jobs = self._uuids(3)
@@ -58,7 +70,7 @@ class RandomGraph:
             await self._dataset(place, dataset_id)
             await self._schemas(dataset_id)
         for place, job_id in enumerate(self.jobs):
-            await self._insert("jobs", id=job_id, namespace="jobs", name=f"job_{place}", first_seen_at=T0)
+            await self._insert("jobs", id=job_id, namespace="jobs", name=f"{self._prefix}_{place}", first_seen_at=T0)
             await self._uses(job_id)
             await self._edges(job_id)
         for run_id in self.runs:
@@ -80,23 +92,23 @@ class RandomGraph:
         return self._random.sample(ids, self._random.randrange(len(ids) + 1))
 
     async def _insert(self, table: str, **values: Any) -> None:
-        values["organization_id"] = self._organization_id
-        places = ", ".join(f"${place}" for place in range(1, len(values) + 1))
-        await self._db.execute(
-            f"INSERT INTO {table} ({', '.join(values)}) VALUES ({places}) ON CONFLICT DO NOTHING", *values.values()
-        )
+        await insert(self._db, self._organization_id, table, **values)
 
     async def _dataset(self, place: int, dataset_id: UUID) -> None:
-        name = {"namespace": "s3://lake", "name": f"dataset_{place}"}
+        name = {"namespace": "s3://lake", "name": f"{self._prefix}_{place}"}
         await self._insert(
-            "datasets", id=dataset_id, **name, display_name=f"lake:dataset_{place}", first_seen_at=self._time(),
+            "datasets", id=dataset_id, **name, display_name=f"lake:{self._prefix}_{place}", first_seen_at=self._time(),
             type=self._random.choice([None, "table", "file", "s3", "view"]), location=self._maybe(f"/{place}"),
             dropped_at=self._maybe(self._time()), created_at=self._time(),
         )  # fmt: skip
         await self._insert("dataset_aliases", **name, dataset_id=dataset_id, source="primary")
         if self._chance(0.5):
             await self._insert(
-                "dataset_aliases", namespace="hive://h", name=f"t_{place}", dataset_id=dataset_id, source="symlink"
+                "dataset_aliases",
+                namespace="hive://h",
+                name=f"{self._prefix}_{place}",
+                dataset_id=dataset_id,
+                source="symlink",
             )
         if self._chance(0.6):
             await self._insert(
@@ -178,9 +190,8 @@ class RandomGraph:
         start = self._time()
         inputs, outputs = self._some(self.datasets), self._some(self.datasets)
         await self._insert(
-            "job_runs", run_id=run_id, job_id=job_id, job_ids=[job_id, *others], state="COMPLETE", state_at=start,
-            started_at=start, ended_at=start, last_event_at=start, producer=PRODUCER, is_test=self._chance(0.3),
-            input_ids=inputs, output_ids=outputs,
+            "job_runs", run_id=run_id, job_id=job_id, job_ids=[job_id, *others], state="START", started_at=start,
+            last_event_at=start, producer=PRODUCER, is_test=self._chance(0.3), input_ids=inputs, output_ids=outputs,
         )  # fmt: skip
         # As ingest would have it: a run's datasets are its jobs' datasets.
         for dataset_id in inputs:

@@ -107,6 +107,13 @@ class Course:
         assert started is not None, "a course begins with its first event"
         return started
 
+    @property
+    def window(self) -> tuple[datetime, datetime]:
+        """From the first to the last event."""
+        assert self.first_event_at is not None
+        assert self.last_event_at is not None
+        return min(self.first_event_at, *self.first.values()), self.last_event_at
+
     def add(self, moment: Moment) -> None:
         at, state = moment
         self.first[state] = min(at, self.first.get(state, at))

@@ -258,7 +258,11 @@ class Facet(NamedTuple):
     is_object: bool
     value: Any
     invalid: bool
-    digest: bytes
+
+    @property
+    def digest(self) -> bytes:
+        """Eight bytes that stand for the body."""
+        return hashlib.blake2b(self.body, digest_size=8).digest()
 
 
 class FacetReader:
@@ -286,21 +290,20 @@ class FacetReader:
         return found
 
     def _parse(self, name: str, body: bytes) -> Facet:
-        digest = hashlib.blake2b(body, digest_size=8, person=name.encode()[:16]).digest()
         try:
             base = self._bases.decode(body)
         except msgspec.ValidationError:
-            return Facet(body, False, False, body[:1] == b"{", None, name in _STRUCTS, digest)
+            return Facet(body, False, False, body[:1] == b"{", None, name in _STRUCTS)
         has_base = _is_uri(base.producer) and _is_uri(base.schema_url)
         deleted = base.deleted is True
         decode = self._decoders.get(name)
         if decode is None or deleted:
-            return Facet(body, has_base, deleted, True, None, False, digest)
+            return Facet(body, has_base, deleted, True, None, False)
         try:
             value = decode(body)
-            return Facet(body, has_base, False, True, _finish(value), False, digest)
+            return Facet(body, has_base, False, True, _finish(value), False)
         except (msgspec.ValidationError, msgspec.DecodeError, ValueError, RecursionError):
-            return Facet(body, has_base, False, True, None, True, digest)
+            return Facet(body, has_base, False, True, None, True)
 
 
 def _is_uri(value: str | UnsetType) -> bool:

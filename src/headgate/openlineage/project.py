@@ -322,7 +322,7 @@ def _value(facts: Facts | JobFacts, name: str, facet: Facet) -> Any:
 def _bodies(facets: Facets) -> tuple[dict[str, bytes | None], int]:
     """Facet bodies by name (None where the producer deleted one), and a hash over all of them."""
     bodies = {name: None if facet.deleted else facet.body for name, facet in facets.items()}
-    digests = b"".join(sorted(facet.digest for facet in facets.values()))
+    digests = b"".join(sorted(name.encode() + facet.digest for name, facet in facets.items()))
     return bodies, _signed(hashlib.blake2b(digests, digest_size=8).digest())
 
 

@@ -188,11 +188,11 @@ class CatalogStore:
 
     async def _apply(self, change: Change, rule_id: UUID) -> UUID | None:
         match = change.match
-        if change.kind is Kind.merge:
-            query, arguments = _sql.merge_datasets, (match.dataset_id, change.other_id, "rule", rule_id)
-        else:
-            named = (*match.target, match.target_display, change.kind is Kind.rename)
-            query, arguments = _sql.rename_dataset, (match.dataset_id, *named, rule_id)
+        query = _sql.merge_datasets if change.kind is Kind.merge else _sql.rename_dataset
+        arguments: tuple[object, ...] = (match.dataset_id, change.other_id, "rule", rule_id)
+        if change.kind is not Kind.merge:
+            is_primary = change.kind is Kind.rename
+            arguments = (match.dataset_id, *match.target, match.target_display, is_primary, rule_id)
         async with _refusals():
             merge_id: UUID | None = await self._conn.fetchval(query, self._organization_id, *arguments)
         return merge_id

@@ -97,7 +97,7 @@ async def _store_column_set(context: Context, content: Content, job_id: UUID, ed
     # A source that no event has listed as an input becomes a dataset here.
     await context.resolve({edge.source[:2]: (edge.source, None, None) for edge in edges}, at)
     assert content.use.columns is not None
-    await context.conn.execute(
+    replaced = await context.conn.fetchval(
         Q.store_column_lineage,
         context.organization_id,
         job_id,
@@ -110,3 +110,4 @@ async def _store_column_set(context: Context, content: Content, job_id: UUID, ed
         [msgspec.json.encode([dict(kind) for kind in edge.kinds]).decode() for edge in edges],
         [edge.expression for edge in edges],
     )
+    context.ids.has_changed_columns = context.ids.has_changed_columns or replaced

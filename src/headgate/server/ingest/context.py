@@ -12,7 +12,7 @@ from headgate.domain.names import DatasetName
 from headgate.openlineage.facts import Facts
 from headgate.server.db.pool import Connection
 from headgate.server.db.queries import Queries
-from headgate.server.ingest.batch import GroupIds, NameKey
+from headgate.server.ingest.memory import GroupMemory, NameKey
 
 Q = Queries("headgate.server.ingest")
 MAX_FACET_BYTES = 1024 * 1024
@@ -21,7 +21,7 @@ MAX_FACET_BYTES = 1024 * 1024
 class Context:
     """One organisation's part of a group: its transaction, and its ids."""
 
-    def __init__(self, conn: Connection, organization_id: UUID, ids: GroupIds) -> None:
+    def __init__(self, conn: Connection, organization_id: UUID, ids: GroupMemory) -> None:
         self.conn = conn
         self.organization_id = organization_id
         self.ids = ids

@@ -19,14 +19,16 @@ from msgspec import Struct
 from headgate.domain.run import Verdict
 from headgate.errors import FieldError, HeadgateError, InvalidFields, Unavailable
 from headgate.server.db.pool import DATABASE_GONE, Database
-from headgate.server.ingest.batch import GroupIds, IdCache, Prepared
+from headgate.server.ingest.batch import Prepared
 from headgate.server.ingest.counters import IngestCounters
+from headgate.server.ingest.memory import GroupMemory, Memory, Touches
 from headgate.server.ingest.store import IngestStore, is_collision
 
 log = logging.getLogger("headgate.ingest")
 
 _ATTEMPTS = 6
 _MAX_GROUP_BYTES = 32 * 1024 * 1024
+_TOUCH_S = 0.2
 # Text or numbers that PostgreSQL cannot hold. Validation should have caught them: answer 422, not 500.
 _UNSTORABLE: tuple[type[BaseException], ...] = (
     asyncpg.DataError,
@@ -67,7 +69,9 @@ class GroupWriter:
     ) -> None:
         self._database = database
         self._counters = counters
-        self.ids = IdCache()
+        self._memories: dict[UUID, Memory] = {}
+        self._touches: dict[UUID, Touches] = {}
+        self._touching = asyncio.Lock()
         self._group_size = group_size
         self._writers = writers
         self._max_events = max_events
@@ -76,12 +80,14 @@ class GroupWriter:
         self._bytes = 0
         self._arrived = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._toucher: asyncio.Task[None] | None = None
         self._stopping = False
         self._batches = asyncio.Semaphore(4)
 
     async def start(self) -> None:
         self._stopping = False
         self._tasks = [asyncio.create_task(self._run(), name=f"group-writer-{n}") for n in range(self._writers)]
+        self._toucher = asyncio.create_task(self._keep_touching(), name="lineage-toucher")
 
     async def stop(self) -> None:
         """Write what waits, then stop."""
@@ -89,6 +95,9 @@ class GroupWriter:
         self._arrived.set()
         await asyncio.gather(*self._tasks)
         self._tasks = []
+        if self._toucher is not None:
+            self._toucher.cancel()
+        await self.flush_touches()
 
     async def write(self, source: Source, event: Prepared) -> Verdict:
         """Write one event with whatever else waits; its verdict once that is committed."""
@@ -121,6 +130,19 @@ class GroupWriter:
         async with self._database.tenant(source.organization_id) as conn:
             return await IngestStore(conn, source.organization_id, self._counters).known_keys(keys)
 
+    async def flush_touches(self) -> None:
+        """Write when known lineage was last seen. Called several times a second, and by whoever reads it."""
+        async with self._touching:
+            pending, self._touches = self._touches, {}
+            for organization_id, touches in pending.items():
+                try:
+                    async with self._database.transaction() as conn:
+                        await IngestStore(conn, organization_id, self._counters).touch(touches)
+                except (Unavailable, asyncpg.PostgresError) as error:
+                    # Nothing is lost but a little time: they are written with the next ones.
+                    log.info("lineage could not be touched", extra={"error": str(error)})
+                    self._touches.setdefault(organization_id, Touches()).add_all(touches)
+
     @property
     def depth(self) -> int:
         return len(self._queue)
@@ -141,6 +163,18 @@ class GroupWriter:
                 await self._arrived.wait()
                 continue
             await self._write_group(self._take())
+
+    async def _keep_touching(self) -> None:
+        while True:
+            await asyncio.sleep(_TOUCH_S)
+            if self._touches:
+                await self.flush_touches()
+
+    def _memory(self, organization_id: UUID) -> Memory:
+        memory = self._memories.get(organization_id)
+        if memory is None:
+            memory = self._memories[organization_id] = Memory()
+        return memory
 
     def _take(self) -> list[_Waiting]:
         group: list[_Waiting] = []
@@ -194,26 +228,26 @@ class GroupWriter:
                 if not is_collision(error):
                     raise
                 self._counters.group_retries.inc()
-                for source, _ in events:
-                    self.ids.forget(source.organization_id)
                 await asyncio.sleep(random.uniform(0, 0.01 * 2**attempt))
         raise Unavailable("other writers are in the way", hint="retry after a moment")
 
     async def _try(self, events: list[tuple[Source, Prepared]]) -> list[Verdict]:
         verdicts = [Verdict.STORED] * len(events)
-        learned: dict[UUID, GroupIds] = {}
+        learned: dict[UUID, tuple[GroupMemory, Touches]] = {}
         async with self._database.connection() as conn:
             try:
                 async with conn.transaction():
                     for source, places in _by_source(events):
-                        ids = GroupIds(self.ids.of(source.organization_id))
-                        learned[source.organization_id] = ids
+                        part = (GroupMemory(self._memory(source.organization_id)), Touches())
+                        learned[source.organization_id] = part
                         store = IngestStore(conn, source.organization_id, self._counters)
-                        await self._write_source(store, source, events, places, verdicts, ids)
+                        await self._write_source(store, source, events, places, verdicts, part)
             except DATABASE_GONE as error:
                 raise Unavailable(f"the database went away: {type(error).__name__}", hint="retry") from error
-        for organization_id, ids in learned.items():
-            self.ids.of(organization_id).learn(ids)
+        for organization_id, (memory, touches) in learned.items():
+            memory.commit()
+            if touches:
+                self._touches.setdefault(organization_id, Touches()).add_all(touches)
         return verdicts
 
     async def _write_source(
@@ -223,14 +257,14 @@ class GroupWriter:
         events: list[tuple[Source, Prepared]],
         places: list[int],
         verdicts: list[Verdict],
-        ids: GroupIds,
+        part: tuple[GroupMemory, Touches],
     ) -> None:
         """Write one organisation's events; the same event twice in a group is written once."""
         first: dict[bytes, int] = {}
         for place in places:
             first.setdefault(events[place][1].key, place)
         written = list(first.values())
-        outcomes = await store.write(source.tenant_code, [events[place][1] for place in written], ids)
+        outcomes = await store.write(source.tenant_code, [events[place][1] for place in written], *part)
         for place, outcome in zip(written, outcomes, strict=True):
             verdicts[place] = outcome
         for place in places:

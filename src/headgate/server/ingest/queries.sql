@@ -1,6 +1,7 @@
 -- name: claim_events
 -- Makes the transaction the organisation's and takes the keys of new events.
-SELECT claim_events($1, $2);
+SELECT fresh, epoch
+  FROM claim_events($1, $2);
 
 -- name: release_keys
 -- Events that were refused may come again.
@@ -10,17 +11,32 @@ DELETE FROM idempotency_keys
 
 -- name: lock_runs
 -- Runs that exist, locked in order, with everything that further events can change.
-SELECT *
-  FROM lock_runs($1, $2);
+SELECT l.place, (l.run).*
+  FROM lock_runs($1, $2) l;
 
 -- name: store_events
 -- Writes the rows of a group; see migration 0004 for the arguments.
-SELECT stale_facets, stale_columns, stale_schemas
-  FROM store_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
+SELECT store_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
                     $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34,
                     $35, $36, $37, $38, $39, $40, $41, $42, $43, $44, $45, $46, $47, $48, $49, $50,
-                    $51, $52, $53, $54, $55, $56, $57, $58, $59, $60, $61, $62, $63, $64, $65, $66,
-                    $67, $68, $69, $70, $71, $72, $73);
+                    $51, $52, $53, $54, $55);
+
+-- name: compare_uses
+-- Which uses have content that is not stored yet.
+SELECT stale_facets, stale_columns, stale_schemas
+  FROM compare_uses($1, $2, $3, $4, $5, $6, $7, $8);
+
+-- name: supersede_metrics
+-- Makes room for the metrics of runs that existed before; the places of those to be written.
+SELECT supersede_metrics($1, $2, $3, $4, $5, $6, $7);
+
+-- name: touch_lineage
+-- When known uses and edges were last seen.
+SELECT touch_lineage($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15);
+
+-- name: bump_epoch
+-- Makes every other server forget what it remembers of the organisation.
+SELECT bump_epoch($1);
 
 -- name: find_known_keys
 -- Which of these keys were accepted within the last day.

@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from headgate.domain.run import TERMINAL, Course, Moment, RunState
-from headgate.openlineage.facts import DatasetUse, Facts
-from headgate.server.ingest.batch import Ids
+from headgate.openlineage.facts import DatasetUse, Facts, Metric
+from headgate.server.ingest.memory import EdgeKey, Memory, UseKey
 
 NO_RUN = UUID(int=0)
 MAX_EDGES = 250_000
@@ -30,6 +30,7 @@ _STATES = {
 _encode = msgspec.json.encode
 
 Span = tuple[datetime, datetime, datetime | None]
+EdgeSpan = tuple[Span, UUID | None]
 
 
 def moment_of(facts: Facts) -> Moment:
@@ -45,28 +46,28 @@ def course_of(record: Mapping[str, Any] | None) -> Course:
         first,
         first_event_at=record["started_at"],
         last_event_at=record["last_event_at"],
-        last_running_at=record["state_at"] if record["state"] == "RUNNING" else record["running_at"],
+        last_running_at=record["last_activity_at"] if record["state"] == "RUNNING" else record["running_at"],
         last_activity_at=record["last_activity_at"],
     )
 
 
 class RunRow(Struct):
-    """A run while the events of a group are added to it."""
+    """A run while the events of a group are added to it; `place` is where its row stands, if it has one."""
 
     run_id: UUID
-    is_new: bool
+    place: str | None
     course: Course
     job_id: UUID
     job_ids: list[UUID]
     producer: str
     parent: UUID | None = None
     root: UUID | None = None
-    parent_job: str | None = None
-    root_job: str | None = None
+    parent_job: dict[str, str] | None = None
+    root_job: dict[str, str] | None = None
     is_test: bool = False
     processing: str | None = None
     application: str | None = None
-    context: str | None = None
+    context: dict[str, str] | None = None
     error: str | None = None
     error_at: datetime | None = None
     events: int = 0
@@ -75,7 +76,7 @@ class RunRow(Struct):
     spans: dict[UUID, Span] = {}
     was_ended: Moment | None = None
 
-    def add(self, facts: Facts, job_id: UUID, ids: Ids) -> None:
+    def add(self, facts: Facts, job_id: UUID, ids: Memory) -> None:
         """Take in one more event; the caller adds them in time order."""
         self.course.add(moment_of(facts))
         self.events += 1
@@ -83,13 +84,13 @@ class RunRow(Struct):
             self.job_ids.append(job_id)
         self.parent = self.parent or facts.parent_run
         self.root = self.root or facts.root_run
-        self.parent_job = self.parent_job or _job_json(facts.parent_job)
-        self.root_job = self.root_job or _job_json(facts.root_job)
+        self.parent_job = self.parent_job or _named(facts.parent_job)
+        self.root_job = self.root_job or _named(facts.root_job)
         self.is_test = self.is_test or facts.is_test
         self.processing = facts.processing_type or self.processing
         self.application = facts.application_id or self.application
         if facts.partition_context is not None:
-            self.context = _encode(facts.partition_context).decode()
+            self.context = facts.partition_context
         if facts.error is not None and (self.error_at is None or facts.event_time >= self.error_at):
             self.error, self.error_at = facts.error, facts.event_time
         for use in facts.uses:
@@ -104,20 +105,36 @@ class RunRow(Struct):
 
     def columns(self) -> tuple[Any, ...]:
         course = self.course
-        state_at, state = course.state
-        end = course.end
         first = course.first
         return (
-            self.run_id, self.is_new, self.job_id, _uuids(self.job_ids), state, state_at, course.started_at,
-            end[0] if end else None, course.last_event_at, course.last_activity_at, first.get(RunState.START),
-            first.get(RunState.RUNNING), first.get(RunState.COMPLETE), first.get(RunState.FAIL),
-            first.get(RunState.ABORT), first.get(RunState.OTHER), self.parent, self.root, self.parent_job,
-            self.root_job, self.is_test, self.processing, self.application, self.context, self.error, self.error_at,
-            self.events, _uuids(self.inputs), _uuids(self.outputs), self.producer,
+            self.run_id, self.place, self.has_ended_anew, self.job_id, course.state[1], course.started_at,
+            course.last_event_at, course.last_activity_at, first.get(RunState.START), first.get(RunState.COMPLETE),
+            self.parent, self.root, self.processing, self.events, _uuids(self.inputs), _uuids(self.outputs),
+            self.producer, self._extra(),
         )  # fmt: skip
 
+    def _extra(self) -> str | None:
+        """What most runs do not have, by column."""
+        first = self.course.first
+        values = {
+            "job_ids": self.job_ids if len(self.job_ids) > 1 else None,
+            "running_at": first.get(RunState.RUNNING),
+            "fail_at": first.get(RunState.FAIL),
+            "abort_at": first.get(RunState.ABORT),
+            "other_at": first.get(RunState.OTHER),
+            "parent_job": self.parent_job,
+            "root_job": self.root_job,
+            "is_test": self.is_test or None,
+            "application_id": self.application,
+            "partition_context": self.context,
+            "error": self.error,
+            "error_at": self.error_at,
+        }
+        present = {name: value for name, value in values.items() if value is not None}
+        return _encode(present).decode() if present else None
 
-def fold_runs(events: Sequence[Facts], held: Mapping[UUID, Mapping[str, Any]], ids: Ids) -> dict[UUID, RunRow]:
+
+def fold_runs(events: Sequence[Facts], held: Mapping[UUID, Mapping[str, Any]], ids: Memory) -> dict[UUID, RunRow]:
     """The runs of these events, each with all that is now known of it."""
     rows: dict[UUID, RunRow] = {}
     for facts in sorted((f for f in events if f.kind == "run"), key=_time_and_state):
@@ -135,22 +152,22 @@ def _run_row(facts: Facts, job_id: UUID, record: Mapping[str, Any] | None) -> Ru
     assert facts.run_id is not None
     course = course_of(record)
     if record is None:
-        return RunRow(facts.run_id, True, course, job_id, [job_id], facts.producer)
+        return RunRow(facts.run_id, None, course, job_id, [job_id], facts.producer)
     return RunRow(
         facts.run_id,
-        False,
+        record["place"],
         course,
         record["job_id"],
         list(record["job_ids"]),
         record["producer"],
         parent=record["parent_run_id"],
         root=record["root_run_id"],
-        parent_job=record["parent_job"],
-        root_job=record["root_job"],
+        parent_job=_decoded(record["parent_job"]),
+        root_job=_decoded(record["root_job"]),
         is_test=record["is_test"],
         processing=record["processing_type"],
         application=record["application_id"],
-        context=record["partition_context"],
+        context=_decoded(record["partition_context"]),
         error=record["error"],
         error_at=record["error_at"],
         events=record["event_count"],
@@ -210,8 +227,23 @@ class UseRow(Struct):
             self.facets_hash, self.columns_hash, self.columns_at, self.schema,
         )  # fmt: skip
 
+    @property
+    def key(self) -> UseKey:
+        return self.job_id, self.dataset_id, self.role
 
-def fold_uses(events: Sequence[Facts], ids: Ids) -> list[UseRow]:
+    def is_known(self, memory: Memory) -> bool:
+        """Whether all that this group shows of it is what was stored last."""
+        if self.job_id is None or len(self.contents) > 1 + (self.start_hash is not None):
+            return False
+        known = memory.use(self.key)
+        return (
+            known is not None
+            and (self.start_hash is None or known[0] == self.start_hash)
+            and (self.facets_hash is None or known[1] == self.facets_hash)
+        )
+
+
+def fold_uses(events: Sequence[Facts], ids: Memory) -> list[UseRow]:
     rows: dict[tuple[UUID | None, UUID, str], UseRow] = {}
     for facts in sorted(events, key=_time_and_state):
         job_id = None if facts.job is None else ids.jobs[facts.job]
@@ -226,9 +258,9 @@ def fold_uses(events: Sequence[Facts], ids: Ids) -> list[UseRow]:
     return [rows[key] for key in sorted(rows, key=lambda key: (key[0] or NO_RUN, key[1], key[2]))]
 
 
-def fold_edges(events: Sequence[Facts], runs: Mapping[UUID, RunRow], ids: Ids) -> list[tuple[Any, ...]]:
+def fold_edges(events: Sequence[Facts], runs: Mapping[UUID, RunRow], ids: Memory) -> dict[EdgeKey, EdgeSpan]:
     """All that a run has read so far to all that it has written so far, or just what an event spells out."""
-    edges: dict[tuple[UUID, UUID, UUID], tuple[Span, UUID | None]] = {}
+    edges: dict[EdgeKey, EdgeSpan] = {}
     for row in runs.values():
         if row.is_test or len(row.inputs) * len(row.outputs) > MAX_EDGES:
             continue
@@ -246,10 +278,10 @@ def fold_edges(events: Sequence[Facts], runs: Mapping[UUID, RunRow], ids: Ids) -
                 _add_edge(edges, (*pair, ids.jobs[facts.job]), span, facts.run_id)
         elif facts.kind == "job":
             _add_product(edges, facts, ids)
-    return [(*key, *span, run) for key, (span, run) in sorted(edges.items(), key=lambda item: item[0])]
+    return dict(sorted(edges.items()))
 
 
-def _add_product(edges: dict[tuple[UUID, UUID, UUID], tuple[Span, UUID | None]], facts: Facts, ids: Ids) -> None:
+def _add_product(edges: dict[EdgeKey, EdgeSpan], facts: Facts, ids: Memory) -> None:
     assert facts.job is not None
     inputs = {ids.datasets[use.key] for use in facts.uses if use.role == "input"}
     outputs = {ids.datasets[use.key] for use in facts.uses if use.role == "output"}
@@ -261,8 +293,8 @@ def _add_product(edges: dict[tuple[UUID, UUID, UUID], tuple[Span, UUID | None]],
 
 
 def _add_edge(
-    edges: dict[tuple[UUID, UUID, UUID], tuple[Span, UUID | None]],
-    key: tuple[UUID, UUID, UUID],
+    edges: dict[EdgeKey, EdgeSpan],
+    key: EdgeKey,
     span: Span,
     run_id: UUID | None,
 ) -> None:
@@ -278,7 +310,7 @@ def _add_edge(
     edges[key] = (wider, run_id if span[1] >= last else seen_run)
 
 
-def fold_metrics(events: Sequence[Facts], ids: Ids) -> list[tuple[Any, ...]]:
+def fold_metrics(events: Sequence[Facts], ids: Memory) -> list[tuple[Any, ...]]:
     """One a run, dataset and direction: the latest event's."""
     rows: dict[tuple[UUID, UUID, str], tuple[Any, ...]] = {}
     for facts in sorted((f for f in events if f.metrics), key=_time_and_state):
@@ -286,24 +318,21 @@ def fold_metrics(events: Sequence[Facts], ids: Ids) -> list[tuple[Any, ...]]:
         job_id = None if facts.job is None else ids.jobs[facts.job]
         for metric in facts.metrics:
             dataset_id = ids.datasets[metric.dataset[:2]]
-            columns = None if metric.columns is None else _encode(metric.columns).decode()
             rows[(run_id, dataset_id, metric.direction)] = (
                 dataset_id, facts.event_time, run_id, metric.direction, job_id, metric.row_count, metric.byte_size,
-                metric.file_count, metric.partition_count, metric.dataset.partition_key, columns,
+                metric.dataset.partition_key, _metric_extra(metric),
             )  # fmt: skip
     return list(rows.values())
 
 
-def follow_ups(runs: Iterable[RunRow], metrics: Iterable[tuple[Any, ...]]) -> list[tuple[str, UUID, str]]:
-    """What is left to do because runs ended and metrics came in."""
-    rows = [("run_finished", row.run_id, f'{{"state":"{row.course.state[1]}"}}') for row in runs if row.has_ended_anew]
-    measured: dict[UUID, list[str]] = {}
-    for metric in metrics:
-        measured.setdefault(metric[2], []).append(str(metric[0]))
-    rows.extend(
-        ("metrics_recorded", run_id, _encode({"datasets": datasets}).decode()) for run_id, datasets in measured.items()
-    )
-    return rows
+def _metric_extra(metric: Metric) -> str | None:
+    values = {
+        "file_count": metric.file_count,
+        "partition_count": metric.partition_count,
+        "columns": metric.columns,
+    }
+    present = {name: value for name, value in values.items() if value is not None}
+    return _encode(present).decode() if present else None
 
 
 def _widen(span: Span | None, facts: Facts) -> Span:
@@ -322,5 +351,9 @@ def _uuids(ids: Iterable[UUID]) -> str:
     return f"{{{','.join(map(str, ids))}}}"
 
 
-def _job_json(job: tuple[str, str] | None) -> str | None:
-    return None if job is None else _encode({"namespace": job[0], "name": job[1]}).decode()
+def _named(job: tuple[str, str] | None) -> dict[str, str] | None:
+    return None if job is None else {"namespace": job[0], "name": job[1]}
+
+
+def _decoded(text: str | None) -> Any:
+    return None if text is None else msgspec.json.decode(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import asyncpg
@@ -12,20 +12,22 @@ import asyncpg
 from headgate.domain.run import Verdict, judge
 from headgate.openlineage.facts import Facts
 from headgate.server.db.pool import DATABASE_GONE, Connection
-from headgate.server.ingest.batch import GroupIds, Ids, Prepared, named_datasets
+from headgate.server.ingest.batch import Prepared, named_datasets
 from headgate.server.ingest.content import store_columns, store_facets, store_job_facets
 from headgate.server.ingest.context import Context, Q
 from headgate.server.ingest.counters import IngestCounters
+from headgate.server.ingest.memory import EdgeKey, GroupMemory, Touches
 from headgate.server.ingest.quality import store_stages, store_tests
 from headgate.server.ingest.rows import (
     Content,
+    EdgeSpan,
+    RunRow,
     UseRow,
     course_of,
     fold_edges,
     fold_metrics,
     fold_runs,
     fold_uses,
-    follow_ups,
     moment_of,
 )
 from headgate.server.ingest.symlinks import link_symlinks
@@ -40,16 +42,25 @@ COLLISION: tuple[type[BaseException], ...] = (
     asyncpg.LockNotAvailableError,
 )
 RUN_MADE_MEANWHILE = "HG002"
-DATASET_MERGED_MEANWHILE = "HG004"
 
 REASONS = {Verdict.ENDED_OTHERWISE: "run.ended_otherwise", Verdict.AFTER_END: "run.after_end"}
 
 Step = Callable[[Context, Any], Awaitable[None]]
 
 
+class Stale(NamedTuple):
+    """Places (from 1) of uses whose content is not what is stored."""
+
+    facets: Sequence[int]
+    columns: Sequence[int]
+    schemas: Sequence[int]
+
+
+NOTHING_STALE = Stale((), (), ())
+
+
 def is_collision(error: BaseException) -> bool:
-    state = getattr(error, "sqlstate", None)
-    return isinstance(error, COLLISION) or state in {RUN_MADE_MEANWHILE, DATASET_MERGED_MEANWHILE}
+    return isinstance(error, COLLISION) or getattr(error, "sqlstate", None) == RUN_MADE_MEANWHILE
 
 
 class IngestStore:
@@ -60,9 +71,16 @@ class IngestStore:
         self._organization_id = organization_id
         self._counters = counters
 
-    async def write(self, tenant_code: str, events: Sequence[Prepared], ids: GroupIds) -> list[Verdict]:
-        """Store the events and everything they say; the verdict of each, in order. `ids` learns new names."""
-        fresh = set(await self._conn.fetchval(Q.claim_events, self._organization_id, [event.key for event in events]))
+    async def write(
+        self, tenant_code: str, events: Sequence[Prepared], ids: GroupMemory, touches: Touches
+    ) -> list[Verdict]:
+        """Store the events and everything they say; the verdict of each, in order.
+
+        `ids` learns what is to be remembered after the commit; `touches` gets what was merely seen again.
+        """
+        row = await self._conn.fetchrow(Q.claim_events, self._organization_id, [event.key for event in events])
+        fresh = set(row["fresh"])
+        ids.see_epoch(row["epoch"])
         verdicts = [Verdict.STORED if event.key in fresh else Verdict.DUPLICATE for event in events]
         if not fresh:
             return verdicts
@@ -73,10 +91,16 @@ class IngestStore:
         accepted = [event.facts for event in new if event.key not in refused]
         context = Context(self._conn, self._organization_id, ids)
         await self._learn_names(context, accepted)
-        await self._store(context, tenant_code, new, refused, accepted, held)
+        await self._store(context, tenant_code, new, refused, accepted, held, touches)
         if refused:
             await self._conn.execute(Q.release_keys, self._organization_id, list(refused))
         return verdicts
+
+    async def touch(self, touches: Touches) -> None:
+        """Write when known uses and edges were last seen."""
+        uses = [(*key, *touches.uses[key]) for key in sorted(touches.uses, key=str)]
+        edges = [(*key, *touches.edges[key]) for key in sorted(touches.edges)]
+        await self._conn.execute(Q.touch_lineage, self._organization_id, *_columns(uses, 7), *_columns(edges, 7))
 
     async def known_keys(self, keys: Sequence[bytes]) -> set[bytes]:
         rows = await self._conn.fetch(Q.find_known_keys, self._organization_id, list(keys))
@@ -107,36 +131,54 @@ class IngestStore:
         refused: dict[bytes, Verdict],
         accepted: Sequence[Facts],
         held: dict[UUID, Any],
+        touches: Touches,
     ) -> None:
         ids = context.ids
         runs = fold_runs(accepted, held, ids)
-        uses = fold_uses(accepted, ids)
-        metrics = fold_metrics(accepted, ids)
+        uses = _new_uses(fold_uses(accepted, ids), ids, touches)
+        edges = _new_edges(fold_edges(accepted, runs, ids), ids, touches)
         log_rows = [_log_row(event, refused.get(event.key), ids) for event in new]
-        row = await self._conn.fetchrow(
+        metrics = await self._new_metrics(fold_metrics(accepted, ids), held, runs)
+        stale = await self._compare(uses) if uses else NOTHING_STALE
+        await self._conn.execute(
             Q.store_events,
             self._organization_id,
             tenant_code,
-            *_columns(log_rows, 9),
-            *_columns([run.columns() for run in runs.values()], 30),
+            *_columns(log_rows, 8),
+            *_columns([run.columns() for run in runs.values()], 18),
             *_columns([use.columns() for use in uses], 11),
-            *_columns(fold_edges(accepted, runs, ids), 7),
-            *_columns(metrics, 11),
-            *_columns(follow_ups(runs.values(), metrics), 3),
+            *_columns(edges, 7),
+            *_columns(metrics, 9),
             timeout=120,
         )
-        await self._store_secondary(context, accepted, uses, row)
+        await self._store_secondary(context, accepted, uses, stale)
+
+    async def _new_metrics(
+        self, metrics: list[tuple[Any, ...]], held: dict[UUID, Any], runs: dict[UUID, RunRow]
+    ) -> list[tuple[Any, ...]]:
+        """Metrics to insert. Of a run that has some already, the latest event's stay."""
+        known = [metric for metric in metrics if metric[2] in held]
+        if not known:
+            return metrics
+        windows = [(*metric[:4], *runs[metric[2]].course.window) for metric in known]
+        kept = await self._conn.fetchval(Q.supersede_metrics, self._organization_id, *_columns(windows, 6))
+        return [metric for metric in metrics if metric[2] not in held] + [known[place - 1] for place in kept]
+
+    async def _compare(self, uses: Sequence[UseRow]) -> Stale:
+        columns = _columns([use.columns() for use in uses], 11)
+        row = await self._conn.fetchrow(Q.compare_uses, self._organization_id, *columns[:3], *columns[6:9], columns[10])
+        return Stale(*row)
 
     async def _store_secondary(
-        self, context: Context, accepted: Sequence[Facts], uses: Sequence[UseRow], stale: Any
+        self, context: Context, accepted: Sequence[Facts], uses: Sequence[UseRow], stale: Stale
     ) -> None:
         """What the events say beyond runs and lineage. None of it can fail an event."""
-        facets = _contents(uses, stale["stale_facets"])
+        facets = _contents(uses, stale.facets)
         steps: list[tuple[str, Sequence[Any], Step]] = [
             ("job facets", [facts for facts in accepted if _has_new_job_facets(facts, context.ids)], store_job_facets),
             ("facets", facets, store_facets),
-            ("column lineage", _contents(uses, stale["stale_columns"]), store_columns),
-            ("schemas", _contents(uses, stale["stale_schemas"]), store_schemas),
+            ("column lineage", _contents(uses, stale.columns), store_columns),
+            ("schemas", _contents(uses, stale.schemas), store_schemas),
             ("tests", [facts for facts in accepted if facts.tests], store_tests),
             ("stages", [facts for facts in accepted if facts.stages], store_stages),
             ("symlinks", [content for content in facets if content.use.symlinks], link_symlinks),
@@ -144,6 +186,9 @@ class IngestStore:
         for name, rows, step in steps:
             if rows:
                 await self._secondary(name, rows, step, context)
+        if context.ids.misleads_others:
+            await self._conn.execute(Q.bump_epoch, self._organization_id)
+        _remember(uses, stale, context.ids)
 
     async def _secondary(self, name: str, rows: Sequence[Any], step: Step, context: Context) -> None:
         try:
@@ -178,20 +223,52 @@ def _judge_all(events: Sequence[Prepared], verdicts: list[Verdict], held: dict[U
             verdicts[place] = verdict
 
 
-def _log_row(event: Prepared, verdict: Verdict | None, ids: Ids) -> tuple[Any, ...]:
+def _log_row(event: Prepared, verdict: Verdict | None, ids: GroupMemory) -> tuple[Any, ...]:
     facts = event.facts
     job_id = None if facts.job is None else ids.jobs.get(facts.job)
-    reason = None if verdict is None else REASONS[verdict]
+    mark = REASONS[verdict] if verdict is not None else "lenient" if facts.lenient else None
     return (
-        facts.kind, facts.event_type, facts.event_time, facts.run_id, job_id, facts.producer, reason, facts.lenient,
-        event.packed,
+        facts.kind, facts.event_type, facts.event_time, facts.run_id, job_id, facts.producer, mark, event.packed,
     )  # fmt: skip
 
 
-def _has_new_job_facets(facts: Facts, ids: GroupIds) -> bool:
+def _has_new_job_facets(facts: Facts, ids: GroupMemory) -> bool:
     if facts.job is None or facts.job_facets_hash is None:
         return False
     return not ids.has_job_facets(ids.jobs[facts.job], facts.job_facets_hash)
+
+
+def _new_uses(uses: Sequence[UseRow], ids: GroupMemory, touches: Touches) -> list[UseRow]:
+    """Uses with content to look at; of the others only the time is noted."""
+    new = []
+    for row in uses:
+        if row.is_known(ids):
+            touches.add_use(row.key, row.first_at, row.last_at, row.completed_at, row.columns_at)
+        else:
+            new.append(row)
+    return new
+
+
+def _new_edges(edges: dict[EdgeKey, EdgeSpan], ids: GroupMemory, touches: Touches) -> list[tuple[Any, ...]]:
+    new = []
+    for key, (span, run_id) in edges.items():
+        if ids.has_edge(key):
+            touches.add_edge(key, *span, run_id)
+        else:
+            new.append((*key, *span, run_id))
+            ids.edges[key] = None
+    return new
+
+
+def _remember(uses: Sequence[UseRow], stale: Stale, ids: GroupMemory) -> None:
+    """Uses that are now stored as they were sent. Where something changed, the next event looks once more."""
+    changed = {*stale.facets, *stale.columns, *stale.schemas}
+    for place, row in enumerate(uses, 1):
+        if row.job_id is not None:
+            if place in changed:
+                ids.dropped_uses.add(row.key)
+            else:
+                ids.remember_use(row.key, (row.start_hash, row.facets_hash))
 
 
 def _contents(uses: Sequence[UseRow], stale: Sequence[int]) -> list[Content]:

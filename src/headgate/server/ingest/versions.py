@@ -97,6 +97,7 @@ async def _write(context: Context, heads: dict[UUID, Head]) -> None:
     conn, organization_id = context.conn, context.organization_id
     closed = [(id_, version.id, version.valid_to) for id_ in sorted(heads) for version in heads[id_].closed]
     opened = [(id_, *entry) for id_ in sorted(heads) for entry in heads[id_].opened]
+    context.ids.changed_schemas.update(id_ for id_, head in heads.items() if head.closed)
     if opened:
         # One statement inserts versions opened and closed within the group with their end already set, so
         # the one that was open before has to end first.
@@ -146,6 +147,7 @@ async def _place_late(context: Context, row: Content) -> None:
     before = history[found.after - 1] if found and found.after else None
     if found is None or (row.use.role == "input" and before and is_projection(schema.fields, before.fields)):
         return
+    context.ids.changed_schemas.add(dataset_id)
     following = history[found.after]
     if before is not None:
         await conn.execute(Q.close_schema_versions, organization_id, [dataset_id], [before.id], [at])

@@ -20,6 +20,13 @@ CREATE TABLE organizations (
   updated_at   timestamptz NOT NULL DEFAULT now()
 );
 
+-- Rises with every change that makes something wrong that a server may remember of an organisation: content of
+-- facets, schemas, column lineage, names. A server that sees a new number forgets.
+CREATE TABLE content_epochs (
+  organization_id  uuid PRIMARY KEY REFERENCES organizations ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED,
+  epoch            bigint NOT NULL
+) WITH (fillfactor = 50);
+
 CREATE TABLE users (
   id               uuid PRIMARY KEY DEFAULT gen_random_uuid(),
   organization_id  uuid NOT NULL REFERENCES organizations ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED,
@@ -144,9 +151,8 @@ CREATE TABLE job_runs (
   job_id             uuid NOT NULL,
   job_ids            uuid[] NOT NULL,
   state              text NOT NULL CHECK (state IN ('START', 'RUNNING', 'COMPLETE', 'FAIL', 'ABORT', 'OTHER')),
-  state_at           timestamptz NOT NULL,
   started_at         timestamptz NOT NULL,
-  ended_at           timestamptz,
+  ended_at           timestamptz GENERATED ALWAYS AS (least(complete_at, fail_at, abort_at)) STORED,
   last_event_at      timestamptz NOT NULL,
   last_activity_at   timestamptz,
   start_at           timestamptz,
@@ -517,7 +523,7 @@ DECLARE
   tenant_table text;
 BEGIN
   FOREACH tenant_table IN ARRAY ARRAY[
-    'users', 'invites', 'api_keys', 'lineage_events', 'idempotency_keys', 'refused_events', 'jobs', 'job_runs',
+    'content_epochs', 'users', 'invites', 'api_keys', 'lineage_events', 'idempotency_keys', 'refused_events', 'jobs', 'job_runs',
     'stage_metrics', 'datasets', 'dataset_aliases', 'alias_rules', 'name_patterns', 'dataset_merges',
     'dataset_merge_rows', 'job_datasets', 'dataset_facets', 'lineage_edges', 'column_lineage_edges',
     'schema_versions', 'dataset_metrics', 'test_results', 'freshness_sla', 'outbox'] LOOP

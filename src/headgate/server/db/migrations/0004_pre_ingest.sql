@@ -3,13 +3,25 @@
 -- refused. Rows are always locked in key order, so two groups cannot wait for each other.
 SET LOCAL lock_timeout = '5s';
 
+CREATE FUNCTION merge_lock(p_organization uuid) RETURNS bigint
+  LANGUAGE sql IMMUTABLE PARALLEL SAFE
+  AS $$ SELECT hashtextextended('headgate.merge.' || p_organization::text, 0) $$;
+
+-- Makes every server forget what it remembers of the organisation, from the next group of events on.
+CREATE FUNCTION bump_epoch(p_organization uuid) RETURNS void
+  LANGUAGE sql
+  AS $$
+    INSERT INTO content_epochs AS t (organization_id, epoch)
+    VALUES (p_organization, 1)
+    ON CONFLICT (organization_id) DO UPDATE SET epoch = t.epoch + 1
+  $$;
+
 -- Makes this transaction the organisation's, and takes the keys of events that were not seen within a day.
--- The shared lock keeps datasets from being merged away while rows that point to them are being written.
-CREATE FUNCTION claim_events(p_organization uuid, p_keys bytea[]) RETURNS bytea[]
+-- The shared lock keeps datasets from being merged away while rows that point to them are being written; the
+-- epoch is read behind it.
+CREATE FUNCTION claim_events(p_organization uuid, p_keys bytea[], OUT fresh bytea[], OUT epoch bigint)
   LANGUAGE plpgsql
   AS $$
-DECLARE
-  fresh bytea[];
 BEGIN
   PERFORM set_config('headgate.organization_id', p_organization::text, true);
   PERFORM pg_advisory_xact_lock_shared(merge_lock(p_organization));
@@ -23,29 +35,26 @@ BEGIN
      WHERE k.created_at < now() - interval '24 hours'
     RETURNING k.key
   )
-  SELECT array_agg(t.key) INTO fresh FROM taken t;
-  RETURN coalesce(fresh, '{}');
+  SELECT coalesce(array_agg(t.key), '{}') INTO fresh FROM taken t;
+  SELECT coalesce((SELECT c.epoch FROM content_epochs c WHERE c.organization_id = p_organization), 0) INTO epoch;
 END
 $$;
 
-CREATE FUNCTION lock_runs(p_organization uuid, p_runs uuid[]) RETURNS SETOF job_runs
+-- Runs that exist, locked in order, each with the place of its row.
+CREATE FUNCTION lock_runs(p_organization uuid, p_runs uuid[], OUT place text, OUT run job_runs) RETURNS SETOF record
   LANGUAGE plpgsql
   AS $$
 BEGIN
   RETURN QUERY
-    SELECT r.*
+    SELECT r.place, r.run
       FROM (SELECT u.run FROM unnest(p_runs) AS u (run) ORDER BY u.run) s
-     CROSS JOIN LATERAL (SELECT j.*
+     CROSS JOIN LATERAL (SELECT j.ctid::text AS place, j AS run
                            FROM job_runs j
                           WHERE j.organization_id = p_organization
                             AND j.run_id = s.run
                             FOR UPDATE) r;
 END
 $$;
-
-CREATE FUNCTION merge_lock(p_organization uuid) RETURNS bigint
-  LANGUAGE sql IMMUTABLE PARALLEL SAFE
-  AS $$ SELECT hashtextextended('headgate.merge.' || p_organization::text, 0) $$;
 
 -- Ids of the jobs named, in order, made if missing.
 CREATE FUNCTION ingest_jobs(p_organization uuid, j_namespace text[], j_name text[], p_seen_at timestamptz)
@@ -106,12 +115,80 @@ BEGIN
 END
 $$;
 
+-- Places of those uses whose facets, column lineage or schema differ from what is stored; the caller stores that
+-- content in the same transaction.
+CREATE FUNCTION compare_uses(
+  p_organization uuid, h_job uuid[], h_dataset uuid[], h_role text[], h_start_hash bigint[], h_facets_hash bigint[],
+  h_columns_hash bigint[], h_schema bytea[],
+  OUT stale_facets integer[], OUT stale_columns integer[], OUT stale_schemas integer[])
+  LANGUAGE plpgsql
+  AS $$
+BEGIN
+  SELECT coalesce(array_agg(c.i) FILTER (WHERE c.facets_differ), '{}'),
+         coalesce(array_agg(c.i) FILTER (WHERE c.columns_differ), '{}'),
+         coalesce(array_agg(c.i) FILTER (WHERE c.schema_differs), '{}')
+    INTO stale_facets, stale_columns, stale_schemas
+    FROM (SELECT u.i::integer AS i,
+                 (u.facets_hash IS NOT NULL AND u.facets_hash IS DISTINCT FROM t.facets_hash)
+                   OR (u.start_hash IS NOT NULL AND u.start_hash IS DISTINCT FROM t.start_hash) AS facets_differ,
+                 u.columns_hash IS NOT NULL AND u.columns_hash IS DISTINCT FROM t.columns_hash AS columns_differ,
+                 -- A reader may see fewer columns than there are; once a writer has spoken, only writers count.
+                 u.schema IS NOT NULL AND u.schema IS DISTINCT FROM d.schema_hash
+                   AND NOT (u.role = 'input' AND coalesce(d.schema_by, 'input') <> 'input') AS schema_differs
+            FROM unnest(h_job, h_dataset, h_role, h_start_hash, h_facets_hash, h_columns_hash, h_schema)
+                 WITH ORDINALITY AS u (job, dataset, role, start_hash, facets_hash, columns_hash, schema, i)
+           CROSS JOIN LATERAL (SELECT x.schema_hash, x.schema_by
+                                 FROM datasets x
+                                WHERE x.organization_id = p_organization
+                                  AND x.id = u.dataset
+                               OFFSET 0) d
+            LEFT JOIN LATERAL (SELECT x.start_hash, x.facets_hash, x.columns_hash
+                                 FROM job_datasets x
+                                WHERE x.organization_id = p_organization
+                                  AND x.job_id = u.job
+                                  AND x.dataset_id = u.dataset
+                                  AND x.role = u.role
+                               OFFSET 0) t ON true) c;
+END
+$$;
+
+-- Metrics of runs that existed before: one row a run, dataset and direction, and the latest event of the run speaks.
+-- Those of a run lie between its first and its last event. Gives the places of the metrics still to be written.
+CREATE FUNCTION supersede_metrics(
+  p_organization uuid, m_dataset uuid[], m_at timestamptz[], m_run uuid[], m_direction text[], m_from timestamptz[],
+  m_until timestamptz[])
+  RETURNS integer[]
+  LANGUAGE plpgsql
+  AS $$
+BEGIN
+  DELETE FROM dataset_metrics t
+   USING unnest(m_dataset, m_at, m_run, m_direction, m_from) AS u (dataset, at, run, direction, since)
+   WHERE t.organization_id = p_organization
+     AND t.dataset_id = u.dataset
+     AND t.measured_at BETWEEN u.since AND u.at
+     AND t.run_id = u.run
+     AND t.direction = u.direction;
+  RETURN ARRAY(
+    SELECT u.i::integer
+      FROM unnest(m_dataset, m_at, m_run, m_direction, m_until)
+           WITH ORDINALITY AS u (dataset, at, run, direction, until, i)
+     WHERE NOT EXISTS (SELECT
+                         FROM dataset_metrics t
+                        WHERE t.organization_id = p_organization
+                          AND t.dataset_id = u.dataset
+                          AND t.measured_at BETWEEN u.at AND u.until
+                          AND t.run_id = u.run
+                          AND t.direction = u.direction));
+END
+$$;
+
 -- Writes the rows of a group. Arrays of one letter prefix are the columns of one kind of row: e an event of the
--- log, r a run, h what a job reads or writes, s a lineage edge, m a metric, f a follow-up. Every row is final: the
--- caller has folded the group's events. Runs in the r arrays either are all new (r_is_new) or locked.
+-- log, r a run, h what a job reads or writes, s a lineage edge, m a metric. Every row is final: the caller has folded
+-- the group's events. A run in the r arrays is new, or locked with its row's place given. What is rarely set travels
+-- in *_extra, a JSON object.
 --
--- The stale arrays name the places of h rows whose facets, column lineage or schema differ from what is known; the
--- caller stores that content in the same transaction. Nothing else has to be done for an event that repeats itself.
+-- Only uses and edges whose content may be new are here; of the others nothing moves but when they were last seen,
+-- which touch_lineage writes a little later.
 CREATE FUNCTION store_events(
   p_organization    uuid,
   p_tenant_code     text,
@@ -121,39 +198,26 @@ CREATE FUNCTION store_events(
   e_run             uuid[],
   e_job             uuid[],
   e_producer        text[],
-  e_reason          text[],
-  e_lenient         boolean[],
+  e_extra           text[],
   e_raw             bytea[],
   r_run             uuid[],
-  r_is_new          boolean[],
+  r_place           text[],
+  r_has_ended       boolean[],
   r_job             uuid[],
-  r_jobs            text[],
   r_state           text[],
-  r_state_at        timestamptz[],
   r_started_at      timestamptz[],
-  r_ended_at        timestamptz[],
   r_last_event_at   timestamptz[],
   r_activity_at     timestamptz[],
   r_start_at        timestamptz[],
-  r_running_at      timestamptz[],
   r_complete_at     timestamptz[],
-  r_fail_at         timestamptz[],
-  r_abort_at        timestamptz[],
-  r_other_at        timestamptz[],
   r_parent          uuid[],
   r_root            uuid[],
-  r_parent_job      text[],
-  r_root_job        text[],
-  r_is_test         boolean[],
   r_processing      text[],
-  r_application     text[],
-  r_context         text[],
-  r_error           text[],
-  r_error_at        timestamptz[],
   r_events          integer[],
   r_inputs          text[],
   r_outputs         text[],
   r_producer        text[],
+  r_extra           text[],
   h_job             uuid[],
   h_dataset         uuid[],
   h_role            text[],
@@ -179,17 +243,10 @@ CREATE FUNCTION store_events(
   m_job             uuid[],
   m_rows            bigint[],
   m_bytes           bigint[],
-  m_files           bigint[],
-  m_partitions      bigint[],
   m_partition_key   text[],
-  m_columns         text[],
-  f_kind            text[],
-  f_run             uuid[],
-  f_payload         text[],
-  OUT stale_facets  integer[],
-  OUT stale_columns integer[],
-  OUT stale_schemas integer[]
+  m_extra           text[]
 )
+  RETURNS void
   LANGUAGE plpgsql
   AS $$
 DECLARE
@@ -198,218 +255,216 @@ BEGIN
   INSERT INTO lineage_events (organization_id, kind, event_type, event_time, run_id, job_id, producer, tenant_code,
                               outcome, reason, marks, raw)
   SELECT p_organization, u.kind, u.type, u.at, u.run, u.job, u.producer, p_tenant_code,
-         CASE WHEN u.reason IS NULL THEN 'accepted' ELSE 'refused' END, u.reason,
-         CASE WHEN u.lenient THEN '{lenient}'::text[] ELSE '{}' END, u.raw
-    FROM unnest(e_kind, e_type, e_time, e_run, e_job, e_producer, e_reason, e_lenient, e_raw)
-         AS u (kind, type, at, run, job, producer, reason, lenient, raw);
+         CASE WHEN u.extra IS NULL OR u.extra = 'lenient' THEN 'accepted' ELSE 'refused' END,
+         NULLIF(u.extra, 'lenient'),
+         CASE WHEN u.extra = 'lenient' THEN '{lenient}'::text[] ELSE '{}' END, u.raw
+    FROM unnest(e_kind, e_type, e_time, e_run, e_job, e_producer, e_extra, e_raw)
+         AS u (kind, type, at, run, job, producer, extra, raw);
 
-  IF true = ANY (r_is_new) THEN
+  IF array_position(r_place, NULL) IS NOT NULL THEN
     INSERT INTO job_runs (
-      organization_id, run_id, job_id, job_ids, state, state_at, started_at, ended_at, last_event_at,
-      last_activity_at, start_at, running_at, complete_at, fail_at, abort_at, other_at, parent_run_id, root_run_id,
-      parent_job, root_job, is_test, processing_type, application_id, partition_context, error, error_at,
-      event_count, input_ids, output_ids, producer)
-    SELECT p_organization, u.run, u.job, u.jobs::uuid[], u.state, u.state_at, u.started_at, u.ended_at,
-           u.last_event_at, u.activity_at, u.start_at, u.running_at, u.complete_at, u.fail_at, u.abort_at,
-           u.other_at, u.parent, u.root, u.parent_job::jsonb, u.root_job::jsonb, u.is_test, u.processing,
-           u.application, u.context::jsonb, u.error, u.error_at, u.events, u.inputs::uuid[], u.outputs::uuid[],
-           u.producer
-      FROM unnest(r_run, r_is_new, r_job, r_jobs, r_state, r_state_at, r_started_at, r_ended_at, r_last_event_at,
-                  r_activity_at, r_start_at, r_running_at, r_complete_at, r_fail_at, r_abort_at, r_other_at, r_parent,
-                  r_root, r_parent_job, r_root_job, r_is_test, r_processing, r_application, r_context, r_error,
-                  r_error_at, r_events, r_inputs, r_outputs, r_producer)
-           AS u (run, is_new, job, jobs, state, state_at, started_at, ended_at, last_event_at, activity_at, start_at,
-                 running_at, complete_at, fail_at, abort_at, other_at, parent, root, parent_job, root_job, is_test,
-                 processing, application, context, error, error_at, events, inputs, outputs, producer)
-     WHERE u.is_new
+      organization_id, run_id, job_id, job_ids, state, started_at, last_event_at, last_activity_at, start_at,
+      running_at, complete_at, fail_at, abort_at, other_at, parent_run_id, root_run_id, parent_job, root_job, is_test,
+      processing_type, application_id, partition_context, error, error_at, event_count, input_ids, output_ids,
+      producer)
+    SELECT p_organization, u.run, u.job, coalesce((x.v).job_ids, ARRAY[u.job]), u.state, u.started_at,
+           u.last_event_at, u.activity_at, u.start_at, (x.v).running_at, u.complete_at, (x.v).fail_at, (x.v).abort_at,
+           (x.v).other_at, u.parent, u.root, (x.v).parent_job, (x.v).root_job, coalesce((x.v).is_test, false),
+           u.processing, (x.v).application_id, (x.v).partition_context, (x.v).error, (x.v).error_at, u.events,
+           u.inputs::uuid[], u.outputs::uuid[], u.producer
+      FROM unnest(r_run, r_place, r_job, r_state, r_started_at, r_last_event_at, r_activity_at, r_start_at,
+                  r_complete_at, r_parent, r_root, r_processing, r_events, r_inputs, r_outputs, r_producer, r_extra)
+           AS u (run, place, job, state, started_at, last_event_at, activity_at, start_at, complete_at, parent, root,
+                 processing, events, inputs, outputs, producer, extra)
+     CROSS JOIN LATERAL (SELECT CASE WHEN u.extra IS NOT NULL
+                                     THEN jsonb_populate_record(NULL::job_runs, u.extra::jsonb) END AS v OFFSET 0) x
+     WHERE u.place IS NULL
     ON CONFLICT (organization_id, run_id) DO NOTHING;
     GET DIAGNOSTICS made = ROW_COUNT;
-    IF made <> cardinality(array_positions(r_is_new, true)) THEN
+    IF made <> cardinality(array_positions(r_place, NULL)) THEN
       -- Another writer made the run between the caller's look and this insert. The caller starts over.
       RAISE EXCEPTION 'a run was made by another writer' USING ERRCODE = 'HG002';
     END IF;
   END IF;
 
-  IF false = ANY (r_is_new) THEN
+  IF cardinality(array_positions(r_place, NULL)) < cardinality(r_place) THEN
     -- The caller holds these rows' locks and has found the earliest end; the trigger takes its word.
     PERFORM set_config('headgate.correcting_runs', r_run::text, true);
     UPDATE job_runs r
-       SET job_ids = u.jobs::uuid[],
+       SET job_ids = coalesce((x.v).job_ids, ARRAY[u.job]),
            state = u.state,
-           state_at = u.state_at,
            started_at = u.started_at,
-           ended_at = u.ended_at,
            last_event_at = u.last_event_at,
            last_activity_at = u.activity_at,
            start_at = u.start_at,
-           running_at = u.running_at,
+           running_at = (x.v).running_at,
            complete_at = u.complete_at,
-           fail_at = u.fail_at,
-           abort_at = u.abort_at,
-           other_at = u.other_at,
+           fail_at = (x.v).fail_at,
+           abort_at = (x.v).abort_at,
+           other_at = (x.v).other_at,
            parent_run_id = u.parent,
            root_run_id = u.root,
-           parent_job = u.parent_job::jsonb,
-           root_job = u.root_job::jsonb,
-           is_test = u.is_test,
+           parent_job = (x.v).parent_job,
+           root_job = (x.v).root_job,
+           is_test = coalesce((x.v).is_test, false),
            processing_type = u.processing,
-           application_id = u.application,
-           partition_context = u.context::jsonb,
-           error = u.error,
-           error_at = u.error_at,
+           application_id = (x.v).application_id,
+           partition_context = (x.v).partition_context,
+           error = (x.v).error,
+           error_at = (x.v).error_at,
            event_count = u.events,
            input_ids = u.inputs::uuid[],
            output_ids = u.outputs::uuid[],
            updated_at = now()
-      FROM unnest(r_run, r_is_new, r_jobs, r_state, r_state_at, r_started_at, r_ended_at, r_last_event_at,
-                  r_activity_at, r_start_at, r_running_at, r_complete_at, r_fail_at, r_abort_at, r_other_at, r_parent,
-                  r_root, r_parent_job, r_root_job, r_is_test, r_processing, r_application, r_context, r_error,
-                  r_error_at, r_events, r_inputs, r_outputs)
-           AS u (run, is_new, jobs, state, state_at, started_at, ended_at, last_event_at, activity_at, start_at,
-                 running_at, complete_at, fail_at, abort_at, other_at, parent, root, parent_job, root_job, is_test,
-                 processing, application, context, error, error_at, events, inputs, outputs)
-     WHERE NOT u.is_new
+      FROM unnest(r_run, r_place, r_job, r_state, r_started_at, r_last_event_at, r_activity_at, r_start_at,
+                  r_complete_at, r_parent, r_root, r_processing, r_events, r_inputs, r_outputs, r_extra)
+           AS u (run, place, job, state, started_at, last_event_at, activity_at, start_at, complete_at, parent, root,
+                 processing, events, inputs, outputs, extra)
+     CROSS JOIN LATERAL (SELECT CASE WHEN u.extra IS NOT NULL
+                                     THEN jsonb_populate_record(NULL::job_runs, u.extra::jsonb) END AS v OFFSET 0) x
+     WHERE r.ctid = u.place::tid
        AND r.organization_id = p_organization
        AND r.run_id = u.run;
     PERFORM set_config('headgate.correcting_runs', '', true);
   END IF;
 
-  -- Content that differs from what its job, reading or writing the dataset, sent last time. A dataset that has been
-  -- merged away is not there to be found: the caller then looks its names up again.
-  SELECT array_agg(c.i) FILTER (WHERE c.facets_differ),
-         array_agg(c.i) FILTER (WHERE c.columns_differ),
-         array_agg(c.i) FILTER (WHERE c.schema_differs),
-         count(*)
-    INTO stale_facets, stale_columns, stale_schemas, made
-    FROM (SELECT u.i::integer AS i,
-                 (u.facets_hash IS NOT NULL AND u.facets_hash IS DISTINCT FROM t.facets_hash)
-                   OR (u.start_hash IS NOT NULL AND u.start_hash IS DISTINCT FROM t.start_hash) AS facets_differ,
-                 u.columns_hash IS NOT NULL AND u.columns_hash IS DISTINCT FROM t.columns_hash AS columns_differ,
-                 -- A reader may see fewer columns than there are; once a writer has spoken, only writers count.
-                 u.schema IS NOT NULL AND u.schema IS DISTINCT FROM d.schema_hash
-                   AND NOT (u.role = 'input' AND coalesce(d.schema_by, 'input') <> 'input') AS schema_differs
-            FROM unnest(h_job, h_dataset, h_role, h_start_hash, h_facets_hash, h_columns_hash, h_schema)
-                 WITH ORDINALITY AS u (job, dataset, role, start_hash, facets_hash, columns_hash, schema, i)
-           CROSS JOIN LATERAL (SELECT x.schema_hash, x.schema_by
-                                 FROM datasets x
-                                WHERE x.organization_id = p_organization
-                                  AND x.id = u.dataset
-                                  AND x.merged_into IS NULL
-                               OFFSET 0) d
-            LEFT JOIN LATERAL (SELECT x.start_hash, x.facets_hash, x.columns_hash
-                                 FROM job_datasets x
-                                WHERE x.organization_id = p_organization
-                                  AND x.job_id = u.job
-                                  AND x.dataset_id = u.dataset
-                                  AND x.role = u.role
-                               OFFSET 0) t ON true) c;
-  IF made <> cardinality(h_job) THEN
-    RAISE EXCEPTION 'a dataset was merged meanwhile' USING ERRCODE = 'HG004';
+  IF cardinality(h_job) > 0 THEN
+    INSERT INTO job_datasets AS t (organization_id, job_id, dataset_id, role, first_seen_at, last_seen_at,
+                                   last_completed_at, start_hash, facets_hash, columns_hash, columns_seen_at)
+    SELECT p_organization, u.job, u.dataset, u.role, u.first_at, u.last_at, u.completed_at, u.start_hash,
+           u.facets_hash, u.columns_hash, u.columns_at
+      FROM unnest(h_job, h_dataset, h_role, h_first_at, h_last_at, h_completed_at, h_start_hash, h_facets_hash,
+                  h_columns_hash, h_columns_at)
+           AS u (job, dataset, role, first_at, last_at, completed_at, start_hash, facets_hash, columns_hash,
+                 columns_at)
+     WHERE u.job IS NOT NULL
+    ON CONFLICT (organization_id, job_id, dataset_id, role) DO UPDATE
+       SET first_seen_at = least(t.first_seen_at, EXCLUDED.first_seen_at),
+           last_seen_at = greatest(t.last_seen_at, EXCLUDED.last_seen_at),
+           last_completed_at = greatest(t.last_completed_at, EXCLUDED.last_completed_at),
+           start_hash = coalesce(EXCLUDED.start_hash, t.start_hash),
+           facets_hash = coalesce(EXCLUDED.facets_hash, t.facets_hash),
+           columns_hash = CASE WHEN EXCLUDED.columns_seen_at >= coalesce(t.columns_seen_at, '-infinity')
+                               THEN EXCLUDED.columns_hash ELSE t.columns_hash END,
+           columns_before_at = CASE WHEN EXCLUDED.columns_hash <> t.columns_hash
+                                     AND EXCLUDED.columns_seen_at >= t.columns_seen_at
+                                    THEN t.columns_seen_at ELSE t.columns_before_at END,
+           columns_seen_at = greatest(t.columns_seen_at, EXCLUDED.columns_seen_at);
   END IF;
-  stale_facets := coalesce(stale_facets, '{}');
-  stale_columns := coalesce(stale_columns, '{}');
-  stale_schemas := coalesce(stale_schemas, '{}');
 
-  INSERT INTO job_datasets AS t (organization_id, job_id, dataset_id, role, first_seen_at, last_seen_at,
-                                 last_completed_at, start_hash, facets_hash, columns_hash, columns_seen_at)
-  SELECT p_organization, u.job, u.dataset, u.role, u.first_at, u.last_at, u.completed_at, u.start_hash, u.facets_hash,
-         u.columns_hash, u.columns_at
-    FROM unnest(h_job, h_dataset, h_role, h_first_at, h_last_at, h_completed_at, h_start_hash, h_facets_hash,
-                h_columns_hash, h_columns_at)
-         AS u (job, dataset, role, first_at, last_at, completed_at, start_hash, facets_hash, columns_hash, columns_at)
-   WHERE u.job IS NOT NULL
-  ON CONFLICT (organization_id, job_id, dataset_id, role) DO UPDATE
-     SET first_seen_at = least(t.first_seen_at, EXCLUDED.first_seen_at),
-         last_seen_at = greatest(t.last_seen_at, EXCLUDED.last_seen_at),
-         last_completed_at = greatest(t.last_completed_at, EXCLUDED.last_completed_at),
-         start_hash = coalesce(EXCLUDED.start_hash, t.start_hash),
-         facets_hash = coalesce(EXCLUDED.facets_hash, t.facets_hash),
-         columns_hash = CASE WHEN EXCLUDED.columns_seen_at >= coalesce(t.columns_seen_at, '-infinity')
-                             THEN EXCLUDED.columns_hash ELSE t.columns_hash END,
-         columns_before_at = CASE WHEN EXCLUDED.columns_hash <> t.columns_hash
-                                   AND EXCLUDED.columns_seen_at >= t.columns_seen_at
-                                  THEN t.columns_seen_at ELSE t.columns_before_at END,
-         columns_seen_at = greatest(t.columns_seen_at, EXCLUDED.columns_seen_at);
+  IF cardinality(s_job) > 0 THEN
+    INSERT INTO lineage_edges AS t (organization_id, source_id, target_id, job_id, first_seen_at, last_seen_at,
+                                    last_completed_at, last_run_id)
+    SELECT p_organization, u.source, u.target, u.job, u.first_at, u.last_at, u.completed_at, u.run
+      FROM unnest(s_source, s_target, s_job, s_first_at, s_last_at, s_completed_at, s_run)
+           AS u (source, target, job, first_at, last_at, completed_at, run)
+    ON CONFLICT (organization_id, source_id, target_id, job_id) DO UPDATE
+       SET first_seen_at = least(t.first_seen_at, EXCLUDED.first_seen_at),
+           last_run_id = CASE WHEN EXCLUDED.last_seen_at >= t.last_seen_at THEN EXCLUDED.last_run_id
+                              ELSE t.last_run_id END,
+           last_seen_at = greatest(t.last_seen_at, EXCLUDED.last_seen_at),
+           last_completed_at = greatest(t.last_completed_at, EXCLUDED.last_completed_at);
+  END IF;
 
-  INSERT INTO lineage_edges AS t (organization_id, source_id, target_id, job_id, first_seen_at, last_seen_at,
-                                  last_completed_at, last_run_id)
-  SELECT p_organization, u.source, u.target, u.job, u.first_at, u.last_at, u.completed_at, u.run
-    FROM unnest(s_source, s_target, s_job, s_first_at, s_last_at, s_completed_at, s_run)
-         AS u (source, target, job, first_at, last_at, completed_at, run)
-  ON CONFLICT (organization_id, source_id, target_id, job_id) DO UPDATE
-     SET first_seen_at = least(t.first_seen_at, EXCLUDED.first_seen_at),
-         last_run_id = CASE WHEN EXCLUDED.last_seen_at >= t.last_seen_at THEN EXCLUDED.last_run_id ELSE t.last_run_id END,
-         last_seen_at = greatest(t.last_seen_at, EXCLUDED.last_seen_at),
-         last_completed_at = greatest(t.last_completed_at, EXCLUDED.last_completed_at);
-
-  -- One row a run, dataset and direction; the latest event of the run speaks.
   IF cardinality(m_run) > 0 THEN
-    IF false = ANY (r_is_new) THEN
-      DELETE FROM dataset_metrics t
-       USING unnest(m_dataset, m_at, m_run, m_direction) AS u (dataset, at, run, direction),
-             job_runs r
-       WHERE r.organization_id = p_organization
-         AND r.run_id = u.run
-         AND t.organization_id = p_organization
-         AND t.dataset_id = u.dataset
-         AND t.measured_at BETWEEN least(r.started_at, r.other_at, r.running_at) AND u.at
-         AND t.run_id = u.run
-         AND t.direction = u.direction;
-    END IF;
     INSERT INTO dataset_metrics (organization_id, dataset_id, measured_at, run_id, direction, job_id, row_count,
                                  byte_size, file_count, partition_count, partition_key, columns)
-    SELECT p_organization, u.dataset, u.at, u.run, u.direction, u.job, u.rows, u.bytes, u.files, u.partitions,
-           u.partition_key, u.columns::jsonb
-      FROM unnest(m_dataset, m_at, m_run, m_direction, m_job, m_rows, m_bytes, m_files, m_partitions,
-                  m_partition_key, m_columns)
-           AS u (dataset, at, run, direction, job, rows, bytes, files, partitions, partition_key, columns)
-     WHERE NOT (false = ANY (r_is_new)
-                AND EXISTS (SELECT
-                              FROM job_runs r
-                              JOIN dataset_metrics t ON t.organization_id = p_organization
-                                                    AND t.dataset_id = u.dataset
-                                                    AND t.measured_at BETWEEN u.at AND r.last_event_at
-                                                    AND t.run_id = u.run
-                                                    AND t.direction = u.direction
-                             WHERE r.organization_id = p_organization
-                               AND r.run_id = u.run))
+    SELECT p_organization, u.dataset, u.at, u.run, u.direction, u.job, u.rows, u.bytes,
+           (u.extra::jsonb ->> 'file_count')::bigint, (u.extra::jsonb ->> 'partition_count')::bigint,
+           u.partition_key, u.extra::jsonb -> 'columns'
+      FROM unnest(m_dataset, m_at, m_run, m_direction, m_job, m_rows, m_bytes, m_partition_key, m_extra)
+           AS u (dataset, at, run, direction, job, rows, bytes, partition_key, extra)
     ON CONFLICT DO NOTHING;
   END IF;
 
-  INSERT INTO outbox (organization_id, kind, run_id, payload)
-  SELECT p_organization, u.kind, u.run, u.payload::jsonb
-    FROM unnest(f_kind, f_run, f_payload) AS u (kind, run, payload);
+  -- Follow-ups of runs that ended and of metrics that came in.
+  INSERT INTO outbox (organization_id, kind, run_id, dataset_id, payload)
+  SELECT p_organization, 'run_finished', u.run, NULL, jsonb_build_object('state', u.state)
+    FROM unnest(r_run, r_has_ended, r_state) AS u (run, has_ended, state)
+   WHERE u.has_ended
+  UNION ALL
+  SELECT p_organization, 'metrics_recorded', u.run, u.dataset, '{}'
+    FROM unnest(m_run, m_dataset) AS u (run, dataset);
 END
 $$;
 
--- The statements look rows up by key, a few at a time, on tables of any size. Plans made while a table is still
--- empty would scan it, and planning for each call costs more than the call. OFFSET 0 above keeps the planner from
--- turning a look-up around for the same reason.
+-- When known uses and edges were last seen. Rows that are gone meanwhile stay gone.
+CREATE FUNCTION touch_lineage(
+  p_organization uuid,
+  h_job uuid[], h_dataset uuid[], h_role text[], h_first_at timestamptz[], h_last_at timestamptz[],
+  h_completed_at timestamptz[], h_columns_at timestamptz[],
+  s_source uuid[], s_target uuid[], s_job uuid[], s_first_at timestamptz[], s_last_at timestamptz[],
+  s_completed_at timestamptz[], s_run uuid[])
+  RETURNS void
+  LANGUAGE plpgsql
+  AS $$
+BEGIN
+  PERFORM set_config('headgate.organization_id', p_organization::text, true);
+  PERFORM t.role
+     FROM unnest(h_job, h_dataset, h_role) AS u (job, dataset, role)
+    CROSS JOIN LATERAL (SELECT x.role
+                          FROM job_datasets x
+                         WHERE x.organization_id = p_organization AND x.job_id = u.job AND x.dataset_id = u.dataset
+                           AND x.role = u.role
+                           FOR UPDATE) t;
+  UPDATE job_datasets t
+     SET first_seen_at = least(t.first_seen_at, u.first_at),
+         last_seen_at = greatest(t.last_seen_at, u.last_at),
+         last_completed_at = greatest(t.last_completed_at, u.completed_at),
+         columns_seen_at = greatest(t.columns_seen_at, u.columns_at)
+    FROM unnest(h_job, h_dataset, h_role, h_first_at, h_last_at, h_completed_at, h_columns_at)
+         AS u (job, dataset, role, first_at, last_at, completed_at, columns_at)
+   WHERE t.organization_id = p_organization AND t.job_id = u.job AND t.dataset_id = u.dataset AND t.role = u.role;
+  PERFORM t.job_id
+     FROM unnest(s_source, s_target, s_job) AS u (source, target, job)
+    CROSS JOIN LATERAL (SELECT x.job_id
+                          FROM lineage_edges x
+                         WHERE x.organization_id = p_organization AND x.source_id = u.source AND x.target_id = u.target
+                           AND x.job_id = u.job
+                           FOR UPDATE) t;
+  UPDATE lineage_edges t
+     SET first_seen_at = least(t.first_seen_at, u.first_at),
+         last_run_id = CASE WHEN u.last_at >= t.last_seen_at THEN u.run ELSE t.last_run_id END,
+         last_seen_at = greatest(t.last_seen_at, u.last_at),
+         last_completed_at = greatest(t.last_completed_at, u.completed_at)
+    FROM unnest(s_source, s_target, s_job, s_first_at, s_last_at, s_completed_at, s_run)
+         AS u (source, target, job, first_at, last_at, completed_at, run)
+   WHERE t.organization_id = p_organization AND t.source_id = u.source AND t.target_id = u.target AND t.job_id = u.job;
+END
+$$;
+
+-- The statements look rows up by key, a few at a time, on tables of any size; whatever the statistics say, indexes
+-- are right. Inserts keep their plan, for planning them costs more than running them. Look-ups are planned anew each
+-- time: a plan made while a table was empty may use any index that begins with the organisation.
 DO $$
 DECLARE
+  name text;
   signature regprocedure;
+  setting text;
 BEGIN
-  FOR signature IN
-    SELECT p.oid::regprocedure
+  FOR signature, name IN
+    SELECT p.oid::regprocedure, p.proname
       FROM pg_proc p
      WHERE p.pronamespace = 'headgate'::regnamespace
-       AND p.proname IN ('claim_events', 'lock_runs', 'store_events', 'ingest_jobs', 'ingest_datasets')
+       AND p.proname IN ('claim_events', 'store_events', 'lock_runs', 'compare_uses', 'supersede_metrics',
+                         'touch_lineage', 'ingest_jobs', 'ingest_datasets')
   LOOP
-    EXECUTE format('ALTER FUNCTION %s SET plan_cache_mode = force_generic_plan', signature);
-    EXECUTE format('ALTER FUNCTION %s SET enable_seqscan = off', signature);
-    EXECUTE format('ALTER FUNCTION %s SET enable_hashjoin = off', signature);
-    EXECUTE format('ALTER FUNCTION %s SET enable_mergejoin = off', signature);
-    EXECUTE format('ALTER FUNCTION %s SET enable_bitmapscan = off', signature);
+    FOREACH setting IN ARRAY ARRAY['seqscan', 'hashjoin', 'mergejoin', 'bitmapscan'] LOOP
+      EXECUTE format('ALTER FUNCTION %s SET enable_%s = off', signature, setting);
+    END LOOP;
+    EXECUTE format('ALTER FUNCTION %s SET plan_cache_mode = %s', signature,
+                   CASE WHEN name IN ('claim_events', 'store_events') THEN 'force_generic_plan'
+                        ELSE 'force_custom_plan' END);
   END LOOP;
 END
 $$;
 
 -- Column edges of one job into one of its outputs. The newest set is current; edges it no longer has keep the
--- time at which the set before it was last seen.
+-- time at which the set before it was last seen. True when there was one before.
 CREATE FUNCTION store_column_lineage(
   p_organization uuid, p_job uuid, p_target uuid, p_at timestamptz, p_hash bigint,
   p_sources uuid[], p_source_columns text[], p_target_columns text[], p_kinds text[], p_expressions text[])
-  RETURNS void
+  RETURNS boolean
   LANGUAGE plpgsql
   AS $$
 DECLARE
@@ -441,6 +496,7 @@ BEGIN
          is_current = t.is_current OR newest,
          first_seen_at = least(t.first_seen_at, EXCLUDED.first_seen_at),
          last_seen_at = greatest(t.last_seen_at, EXCLUDED.last_seen_at);
+  RETURN before_at IS NOT NULL;
 END
 $$;
 

@@ -274,6 +274,7 @@ BEGIN
   UPDATE dataset_merges m
      SET undone_at = now()
    WHERE m.organization_id = p_organization AND m.id = p_merge;
+  PERFORM bump_epoch(p_organization);
   PERFORM pg_notify('headgate_organization', p_organization::text);
 END
 $$;

@@ -1,0 +1,164 @@
+"""What a server remembers of an organisation, so that an event that repeats itself costs little.
+
+Ids by name, and the content that was stored last. All of it is learnt from commits, and all of it is forgotten
+when the organisation's epoch has moved: some other writer has changed what is remembered here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from uuid import UUID
+
+NameKey = tuple[str, str]
+UseKey = tuple[UUID | None, UUID, str]
+EdgeKey = tuple[UUID, UUID, UUID]
+# Facets of a START and of any later event: a START often says less.
+UseHashes = tuple[int | None, int | None]
+MAX_REMEMBERED = 500_000
+
+
+class Memory:
+    """One organisation's names and contents."""
+
+    def __init__(self) -> None:
+        self.epoch = -1
+        self.jobs: dict[NameKey, UUID] = {}
+        self.datasets: dict[NameKey, UUID] = {}
+        self.job_hashes: dict[UUID, int] = {}
+        # By dataset, because a new schema of one makes all that is remembered of its uses doubtful.
+        self.uses: dict[UUID, dict[tuple[UUID | None, str], UseHashes]] = {}
+        self.edges: dict[EdgeKey, None] = {}
+
+    def use(self, key: UseKey) -> UseHashes | None:
+        job_id, dataset_id, role = key
+        uses = self.uses.get(dataset_id)
+        return None if uses is None else uses.get((job_id, role))
+
+    def remember_use(self, key: UseKey, hashes: UseHashes) -> None:
+        job_id, dataset_id, role = key
+        uses = self.uses.setdefault(dataset_id, {})
+        known = uses.get((job_id, role), (None, None))
+        uses[(job_id, role)] = (
+            known[0] if hashes[0] is None else hashes[0],
+            known[1] if hashes[1] is None else hashes[1],
+        )
+
+    def forget(self) -> None:
+        self.jobs.clear()
+        self.datasets.clear()
+        self.job_hashes.clear()
+        self.uses.clear()
+        self.edges.clear()
+
+
+class GroupMemory(Memory):
+    """What one group needs and learns: from what is committed, and from its own transaction."""
+
+    def __init__(self, committed: Memory) -> None:
+        super().__init__()
+        self._committed = committed
+        self.dropped_uses: set[UseKey] = set()
+        self.changed_schemas: set[UUID] = set()
+        self.has_changed_columns = False
+
+    @property
+    def misleads_others(self) -> bool:
+        """Whether what other servers remember may now be wrong: a schema or column lineage has changed."""
+        return bool(self.changed_schemas) or self.has_changed_columns
+
+    def see_epoch(self, epoch: int) -> None:
+        """Called behind the locks: what was remembered under another epoch is not to be trusted."""
+        self.epoch = epoch
+        if self._committed.epoch != epoch:
+            self._committed.forget()
+            self._committed.epoch = epoch
+
+    def use(self, key: UseKey) -> UseHashes | None:
+        return self._committed.use(key)
+
+    def has_edge(self, key: EdgeKey) -> bool:
+        return key in self._committed.edges
+
+    def has_job_facets(self, job_id: UUID, hash_: int) -> bool:
+        return self._committed.job_hashes.get(job_id) == hash_
+
+    def missing_jobs(self, wanted: Iterable[NameKey]) -> list[NameKey]:
+        """Take what is known of these; the rest, in order."""
+        return _take(wanted, self.jobs, self._committed.jobs)
+
+    def missing_datasets(self, wanted: Iterable[NameKey]) -> list[NameKey]:
+        return _take(wanted, self.datasets, self._committed.datasets)
+
+    def commit(self) -> None:
+        """Keep what the transaction learnt, now that it is committed."""
+        known = self._committed
+        if known.epoch != self.epoch:
+            return
+        if len(known.datasets) + len(known.edges) > MAX_REMEMBERED:
+            known.forget()
+        known.jobs |= self.jobs
+        known.datasets |= self.datasets
+        known.job_hashes |= self.job_hashes
+        known.edges |= self.edges
+        for dataset_id, uses in self.uses.items():
+            for (job_id, role), hashes in uses.items():
+                known.remember_use((job_id, dataset_id, role), hashes)
+        for job_id, dataset_id, role in self.dropped_uses:
+            known.uses.get(dataset_id, {}).pop((job_id, role), None)
+        for dataset_id in self.changed_schemas:
+            known.uses.pop(dataset_id, None)
+        if self.misleads_others:
+            # Our own change has moved the epoch by one; the next group sees whether anybody else's has too.
+            known.epoch += 1
+
+
+def _take(wanted: Iterable[NameKey], into: dict[NameKey, UUID], known: dict[NameKey, UUID]) -> list[NameKey]:
+    missing = []
+    for key in set(wanted):
+        if key not in into:
+            found = known.get(key)
+            if found is None:
+                missing.append(key)
+            else:
+                into[key] = found
+    return sorted(missing)
+
+
+class Touches:
+    """When known uses and edges were last seen, gathered until they are written."""
+
+    def __init__(self) -> None:
+        self.uses: dict[UseKey, tuple[datetime, datetime, datetime | None, datetime | None]] = {}
+        self.edges: dict[EdgeKey, tuple[datetime, datetime, datetime | None, UUID | None]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.uses or self.edges)
+
+    def add_use(
+        self, key: UseKey, first: datetime, last: datetime, completed: datetime | None, columns: datetime | None
+    ) -> None:
+        seen = self.uses.get(key)
+        if seen is not None:
+            first, last = min(first, seen[0]), max(last, seen[1])
+            completed, columns = _later(completed, seen[2]), _later(columns, seen[3])
+        self.uses[key] = (first, last, completed, columns)
+
+    def add_edge(
+        self, key: EdgeKey, first: datetime, last: datetime, completed: datetime | None, run: UUID | None
+    ) -> None:
+        seen = self.edges.get(key)
+        if seen is not None:
+            run = run if last >= seen[1] else seen[3]
+            first, last, completed = min(first, seen[0]), max(last, seen[1]), _later(completed, seen[2])
+        self.edges[key] = (first, last, completed, run)
+
+    def add_all(self, other: Touches) -> None:
+        for key, use in other.uses.items():
+            self.add_use(key, *use)
+        for edge_key, edge in other.edges.items():
+            self.add_edge(edge_key, *edge)
+
+
+def _later(one: datetime | None, other: datetime | None) -> datetime | None:
+    return max(one, other) if one is not None and other is not None else one or other
