@@ -563,3 +563,27 @@ async def test_merges_of_one_organisation_are_not_there_for_another(server: Serv
     made = (await server.client.post(MERGES, json=pair)).json()
     assert (await stranger.get(MERGES)).json()["items"] == []
     assert (await stranger.post(f"{MERGES}/{made['id']}/undo")).status_code == 404
+
+
+async def test_merge_that_collides_with_another_writer_starts_over(server: Server, db: asyncpg.Connection) -> None:
+    await server.tenant.send_ok(an_event(outputs=[PATH], inputs=[TABLE]))
+    pair = sorted([await own_id_of(db, PATH), await own_id_of(db, TABLE)])
+    await db.execute("SET deadlock_timeout = '1min'")  # so that it is the merge that gives way
+
+    async with db.transaction():
+        await db.execute("SELECT FROM job_datasets FOR UPDATE")
+        merging = asyncio.create_task(server.client.post(MERGES, json={"one": str(pair[0]), "other": str(pair[1])}))
+        await until_someone_waits(db)
+        await db.execute("UPDATE datasets SET type = 'view' WHERE id = $1", pair[0])
+
+    response = await merging
+    assert response.status_code == 201, response.text
+    assert await db.fetchval("SELECT type FROM datasets WHERE id = $1", pair[0]) == "view"
+
+
+async def until_someone_waits(db: asyncpg.Connection) -> None:
+    for _ in range(1000):
+        if await db.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("nobody waits for a lock")

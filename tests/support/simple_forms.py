@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from headgate.errors import InvalidFields
-from headgate.openlineage.events import facet_groups
+from headgate.openlineage.events import facet_maps
 from headgate.openlineage.facets import FacetReader
 from headgate.openlineage.simple import Translated, translate_metadata, translate_schema
 from headgate.openlineage.validate import STRICT, check_event
@@ -78,8 +78,8 @@ def checked(translated: Translated) -> Translated:
     reader = FacetReader()
     for raw in translated.events:
         assert_openlineage(json.loads(raw))
-        for _, facets in facet_groups(check_event(raw, STRICT, reader).event):
-            assert not [name for name, body in facets.items() if reader.read(name, body).invalid]
+        for facets in facet_maps(check_event(raw, STRICT, reader).event):
+            assert not [name for name, facet in facets.items() if facet.invalid]
     return translated
 
 

@@ -12,6 +12,7 @@ from headgate.server import auth, system
 from headgate.server.accounts import routes as accounts
 from headgate.server.accounts.store import ORGANIZATION_NOTICES
 from headgate.server.api import build_api
+from headgate.server.catalog.routes import router as catalog_router
 from headgate.server.db.pool import Database
 from headgate.server.edge import Edge
 from headgate.server.ingest.routes import IngestEndpoints
@@ -40,7 +41,7 @@ def create_app(settings: Settings, database: Database, *, telemetry: Telemetry |
         if payload:
             ingest.tenants.forget(UUID(payload))
 
-    routers = (system.router, accounts.auth_router, accounts.organization_router, runs_router)
+    routers = (system.router, accounts.auth_router, accounts.organization_router, catalog_router, runs_router)
     api = build_api(settings, database, telemetry=telemetry, routers=routers, lifespan=lifespan)
     api.state.notices = notices
     api.state.organization_changed = ingest.tenants.forget

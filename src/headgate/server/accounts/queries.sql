@@ -80,6 +80,13 @@ UPDATE users
    AND id = $2
 RETURNING id, email, name, role, created_at, last_login_at;
 
+-- name: set_password
+-- Gives a user another password.
+UPDATE users
+   SET password_hash = $3
+ WHERE organization_id = $1
+   AND id = $2;
+
 -- name: delete_user
 -- Removes a user.
 DELETE FROM users

@@ -148,6 +148,10 @@ class AccountStore:
     async def keys(self, page: Page) -> Sequence[Record]:
         return await self._list(_sql.list_keys, page)
 
+    async def set_password(self, user_id: UUID, password_hash: str) -> None:
+        await self._conn.execute(_sql.set_password, self._organization_id, user_id, password_hash)
+        await self._announce(user_id)
+
     async def revoke_key(self, key_id: UUID) -> None:
         row = await self._conn.fetchrow(_sql.revoke_key, self._organization_id, key_id)
         await self._announce(_found(row, "API key", key_id))
@@ -204,17 +208,20 @@ async def find_invite(conn: Connection, token: str) -> Invite:
 async def bootstrap(database: Database, *, organization: str, email: str, password: str, api_key: str) -> None:
     """The first organisation, with an admin and a key of all scopes that have these secrets.
 
-    Does what is missing and nothing else, so it may run at every start, also after one that was interrupted.
+    Does what is missing and nothing else, so it may run at every start, also after one that was interrupted. A key
+    that is not known means that the credentials file was lost and made anew: the admin gets the new password too.
     """
     async with database.transaction() as conn:
         await conn.execute(_sql.lock_bootstrap)
+        if await conn.fetchrow(_sql.find_key, digest(api_key)) is not None:
+            return
         login = await find_login(conn, email)
         if login is not None:
             await set_organization(conn, login.organization_id)
-            await _bootstrap_key(AccountStore(conn, login.organization_id), api_key)
+            store = AccountStore(conn, login.organization_id)
+            await store.set_password(login.user_id, await Passwords().hash(password))
+            await _bootstrap_key(store, api_key)
             return
-        if await conn.fetchrow(_sql.find_key, digest(api_key)) is not None:
-            return  # The admin was removed on purpose after an earlier start.
         row = await create_organization(conn, organization)
         store = AccountStore(conn, row["id"])
         password_hash = await Passwords().hash(password)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from typing import Annotated
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import wraps
+from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
+import asyncpg
 from fastapi import APIRouter, Depends, Path, Query, Request
 
 from headgate.domain.names import DEFAULT_PATTERNS, Pattern
-from headgate.errors import Conflict, Forbidden, NotFound, Unauthenticated
+from headgate.errors import Conflict, Forbidden, NotFound, Unauthenticated, Unavailable
 from headgate.server.auth import Principal
 from headgate.server.catalog import schemas
 from headgate.server.catalog.plan import Kind, new_rule
@@ -23,6 +25,8 @@ from headgate.server.problems import problems
 MAX_SHOWN = 1000
 
 _NOBODY = UUID(int=0)
+_TRIES = 3
+_COLLISIONS = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 router = APIRouter(prefix="/api/v1", tags=["catalog"], responses=problems(Unauthenticated, Forbidden))
 
 
@@ -41,13 +45,26 @@ class Catalog:
     @asynccontextmanager
     async def change(self, caller: Principal) -> AsyncIterator[CatalogStore]:
         async with self.read(caller) as store:
-            await store.lock()
             yield store
         self._tell(caller.organization_id)
 
 
+Answer = TypeVar("Answer")
 Names = Annotated[Catalog, Depends()]
 PatternName = Annotated[str, Path(pattern="^[a-z][a-z0-9_]{0,62}$")]
+
+
+def _retried(handler: Callable[..., Awaitable[Answer]]) -> Callable[..., Awaitable[Answer]]:
+    """A merge changes many rows; where it collides with a writer of some of them, it starts over."""
+
+    @wraps(handler)
+    async def patient(*args: Any, **kwargs: Any) -> Answer:
+        for _ in range(_TRIES):
+            with suppress(*_COLLISIONS):
+                return await handler(*args, **kwargs)
+        raise Unavailable("other changes were in the way", hint="retry after a moment")
+
+    return patient
 
 
 @router.get("/alias-rules")
@@ -68,11 +85,13 @@ async def preview_alias_rule(body: schemas.AliasRuleIn, caller: Reader, names: N
 
 
 @router.post("/alias-rules", status_code=201, responses=problems(Conflict))
+@_retried
 async def create_alias_rule(body: schemas.AliasRuleIn, caller: Writer, names: Names) -> schemas.AppliedOut:
     """Adds a rule and applies it to the datasets that exist: all of it, or nothing."""
     rule = new_rule(body.pattern, body.canonical)
     created_by = caller.subject_id if caller.kind == "user" else None
     async with names.change(caller) as store:
+        await store.lock()
         effect = await store.effect(rule, body.position)
         row = await store.add_rule(rule, body.position, created_by)
         merge_ids = await store.apply(effect.changes, row["id"])
@@ -80,6 +99,7 @@ async def create_alias_rule(body: schemas.AliasRuleIn, caller: Writer, names: Na
 
 
 @router.delete("/alias-rules/{rule_id}", responses=problems(NotFound, Conflict))
+@_retried
 async def delete_alias_rule(
     rule_id: UUID,
     caller: Writer,
@@ -101,6 +121,7 @@ async def list_dataset_merges(caller: Reader, names: Names, page: Paged) -> sche
 
 
 @router.post("/dataset-merges", status_code=201, responses=problems(NotFound, Conflict))
+@_retried
 async def create_dataset_merge(body: schemas.MergeIn, caller: Writer, names: Names) -> schemas.MergeOut:
     """Makes two datasets one. The older one stays; the other's id and names lead to it."""
     async with names.change(caller) as store:
@@ -108,6 +129,7 @@ async def create_dataset_merge(body: schemas.MergeIn, caller: Writer, names: Nam
 
 
 @router.post("/dataset-merges/{merge_id}/undo", responses=problems(NotFound, Conflict))
+@_retried
 async def undo_dataset_merge(merge_id: UUID, caller: Writer, names: Names) -> schemas.MergeOut:
     """Parts what was merged. What came after the merge stays with the survivor."""
     async with names.change(caller) as store:

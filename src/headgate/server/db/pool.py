@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TypeAlias
@@ -10,7 +11,9 @@ from uuid import UUID
 
 import asyncpg
 
-from headgate.errors import ConfigError, Unavailable
+from headgate.errors import Unavailable
+
+log = logging.getLogger("headgate.database")
 
 SCHEMA = "headgate"
 APP_ROLE = "headgate_app"
@@ -102,7 +105,7 @@ class Database:
                 if self._pool is None:
                     self._pool = await asyncpg.create_pool(
                         self._dsn,
-                        min_size=1,
+                        min_size=0,
                         max_size=self._max_size,
                         timeout=self._timeout_s,
                         command_timeout=60,
@@ -124,7 +127,6 @@ async def become_application(conn: Connection) -> None:
         await conn.execute(f"SET ROLE {APP_ROLE}")
     except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidParameterValueError, asyncpg.UndefinedObjectError) as e:
         user = await conn.fetchval("SELECT current_user")
-        raise ConfigError(
-            f"the database role {user!r} cannot act as {APP_ROLE!r}",
-            hint=f"run `headgate migrate`, then GRANT {APP_ROLE} TO {user!r}",
-        ) from e
+        # Details are for whoever runs the server, not for whoever sends events.
+        log.error("role %r cannot act as %r: run `headgate migrate`, then GRANT %s TO %r", user, APP_ROLE, APP_ROLE, user)
+        raise Unavailable("the database is not set up for headgate", hint="see the server's log") from e

@@ -316,7 +316,7 @@ BEGIN
     INTO v_columns, v_values, v_is_gone
     FROM (SELECT a.attname, a.attnum, a.attname IN ('dataset_id', 'source_id', 'target_id') AS leads
             FROM pg_attribute a
-           WHERE a.attrelid = p_table::regclass AND a.attnum > 0 AND NOT a.attisdropped) c;
+           WHERE a.attrelid = p_table::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '') c;
   EXECUTE format($sql$
     WITH moved AS (
       DELETE FROM %1$I t

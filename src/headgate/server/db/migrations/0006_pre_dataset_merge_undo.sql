@@ -2,9 +2,10 @@
 -- before; if it moved on since, it stays with the survivor.
 SET LOCAL lock_timeout = '5s';
 
--- Puts the logged rows of one table back. Rows that moved on since the merge stay, but for p_by_column, which
--- puts back each column that did not.
-CREATE FUNCTION restore_merged_rows(p_organization uuid, p_merge uuid, p_table text, p_by_column boolean DEFAULT false)
+-- Puts the logged rows of one table back. Rows that moved on since the merge stay, but for p_by_column, which puts
+-- back each column that did not. Rows that were removed since stay so, but for p_missing.
+CREATE FUNCTION restore_merged_rows(
+  p_organization uuid, p_merge uuid, p_table text, p_by_column boolean DEFAULT false, p_missing boolean DEFAULT false)
   RETURNS void
   LANGUAGE plpgsql
   AS $$
@@ -27,18 +28,19 @@ BEGIN
     RETURN;
   END IF;
   -- A column that was added to the table since has no say. JSON null in a column that cannot be NULL is a value.
-  SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FILTER (WHERE a.is_known),
-         string_agg(a.original, ', ' ORDER BY a.attnum) FILTER (WHERE a.is_known),
+  SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FILTER (WHERE a.is_set),
+         string_agg(a.original, ', ' ORDER BY a.attnum) FILTER (WHERE a.is_set),
          string_agg(CASE WHEN p_by_column
                          THEN format('%1$I = CASE WHEN t.%1$I IS NOT DISTINCT FROM n.%1$I THEN %2$s ELSE t.%1$I END',
                                      a.attname, a.original)
                          ELSE format('%I = %s', a.attname, a.original) END, ', ' ORDER BY a.attnum)
-           FILTER (WHERE a.is_known AND NOT a.attname = ANY (v_keys)),
+           FILTER (WHERE a.is_set AND NOT a.attname = ANY (v_keys)),
          coalesce(array_agg(a.attname::text) FILTER (WHERE NOT a.is_known), '{}'),
          string_agg(format('t.%1$I = n.%1$I', a.attname), ' AND ')
            FILTER (WHERE a.attname = ANY (v_keys))
     INTO v_columns, v_values, v_sets, v_later, v_on_key
     FROM (SELECT c.attname, c.attnum, c.attname = ANY (v_known) AS is_known,
+                 c.attname = ANY (v_known) AND c.attgenerated = '' AS is_set,
                  CASE WHEN c.attnotnull AND c.atttypid = 'jsonb'::regtype
                       THEN format('coalesce(o.%I, ''null'')', c.attname)
                       ELSE format('o.%I', c.attname) END AS original
@@ -61,9 +63,10 @@ BEGIN
     p_table, v_from, v_on_key, v_sets)
     USING p_organization, p_merge, v_later, p_by_column;
   EXECUTE format(
-    'INSERT INTO %1$I (%3$s) SELECT %4$s FROM %2$s AND r.result IS NULL ON CONFLICT DO NOTHING',
+    'INSERT INTO %1$I (%3$s) SELECT %4$s FROM %2$s
+        AND r.original IS NOT NULL AND (r.result IS NULL OR $3) ON CONFLICT DO NOTHING',
     p_table, v_from, v_columns, v_values)
-    USING p_organization, p_merge;
+    USING p_organization, p_merge, p_missing;
 END
 $$;
 
@@ -115,34 +118,26 @@ CREATE FUNCTION restore_merged_schemas(p_organization uuid, p_merge uuid, p_kept
   LANGUAGE plpgsql
   AS $$
 DECLARE
-  v_now      jsonb := coalesce(schema_history_rows(p_organization, ARRAY[p_kept]), '[]');
-  v_left     jsonb;
-  v_arrived  jsonb;
+  v_arrived jsonb;
 BEGIN
-  SELECT coalesce(jsonb_agg(r.result), '[]')
-    INTO v_left
-    FROM dataset_merge_rows r
-   WHERE r.organization_id = p_organization AND r.merge_id = p_merge AND r.table_name = 'schema_versions'
-     AND r.result IS NOT NULL;
   IF NOT EXISTS (SELECT
                    FROM dataset_merge_rows r
                   WHERE r.organization_id = p_organization AND r.merge_id = p_merge
                     AND r.table_name = 'schema_versions') THEN
     RETURN;
   END IF;
-  SELECT jsonb_agg(c.body)
+  SELECT jsonb_agg(to_jsonb(v))
     INTO v_arrived
-    FROM jsonb_array_elements(v_now) AS c (body)
-   WHERE NOT EXISTS (SELECT FROM jsonb_array_elements(v_left) AS l (body) WHERE l.body -> 'id' = c.body -> 'id');
+    FROM schema_versions v
+   WHERE v.organization_id = p_organization AND v.dataset_id = p_kept
+     AND NOT EXISTS (SELECT
+                       FROM dataset_merge_rows r
+                      WHERE r.organization_id = p_organization AND r.merge_id = p_merge
+                        AND r.table_name = 'schema_versions' AND r.result ->> 'id' = v.id::text);
 
   DELETE FROM schema_versions v
    WHERE v.organization_id = p_organization AND v.dataset_id = p_kept;
-  INSERT INTO schema_versions
-  SELECT o.*
-    FROM dataset_merge_rows r
-   CROSS JOIN LATERAL jsonb_populate_record(NULL::schema_versions, r.original) o
-   WHERE r.organization_id = p_organization AND r.merge_id = p_merge AND r.table_name = 'schema_versions'
-     AND r.original IS NOT NULL;
+  PERFORM restore_merged_rows(p_organization, p_merge, 'schema_versions', p_missing => true);
   IF v_arrived IS NOT NULL THEN
     UPDATE schema_versions v
        SET valid_to = v.valid_from

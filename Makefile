@@ -1,0 +1,48 @@
+# `make demo` and `make test` are all a visitor needs; the rest is for contributors.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup system demo test check format lock bench-ingest schema clean
+
+help: ## Show this help
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## Make .venv with everything in it
+
+$(READY): requirements/bootstrap.txt requirements/dev.txt pyproject.toml scripts/setup
+	PYTHON="$(PYTHON)" VENV="$(VENV)" scripts/setup
+	@touch $@
+
+system: ## Install what tests need from Debian (does nothing where it cannot)
+	@scripts/system-packages
+
+demo: setup ## Start the server, replay a shop's events, and keep serving until Ctrl-C
+	$(BIN)/python examples/demo.py
+
+test: setup system check ## Everything that CI runs
+	$(BIN)/pytest
+
+check: setup ## Format, lint, types and import rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup ## Format the code and mend what the linter can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench-ingest: setup ## Measure ingest against COPY, group commit against none, and growth
+	$(BIN)/python -m benchmarks.ingest
+
+schema: setup ## Write server/db/schema.sql anew from the migrations
+	$(BIN)/python scripts/dump_schema.py
+
+lock: setup ## Lock the dependencies again
+	scripts/lock
+
+clean: ## Remove what was built, and the demo's data
+	rm -rf $(VENV) .headgate build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
