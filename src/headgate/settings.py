@@ -69,9 +69,7 @@ class Settings(BaseSettings):
     rate_anonymous: OptionalRate = Rate(per_second=10, burst=20)
     rate_ingest: OptionalRate = None
 
-    @field_validator(
-        "rate_global", "rate_organization", "rate_key", "rate_anonymous", "rate_ingest", mode="before"
-    )
+    @field_validator("rate_global", "rate_organization", "rate_key", "rate_anonymous", "rate_ingest", mode="before")
     @classmethod
     def _read_rate(cls, value: object) -> object:
         return parse_rate(value)

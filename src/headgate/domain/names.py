@@ -435,9 +435,7 @@ def _check_variables(pattern: str) -> set[str]:
     names = [name for name, _ in _VARIABLE.findall(_balanced(pattern))]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
-        raise ConfigError(
-            f"alias pattern {pattern!r} has {twice!r} twice", hint="give each variable its own name"
-        )
+        raise ConfigError(f"alias pattern {pattern!r} has {twice!r} twice", hint="give each variable its own name")
     if "}{" in pattern:
         raise ConfigError(
             f"alias pattern {pattern!r} has two variables side by side", hint="put text between variables"

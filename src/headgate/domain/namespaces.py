@@ -67,9 +67,7 @@ DEFAULT_PORTS: Final[Mapping[str, str]] = {
 }
 
 # Stores whose authority is a bucket. Old S3 buckets may differ in case alone, so a bucket is kept as written.
-OBJECT_STORES: Final = frozenset(
-    {"s3", "gs", "abfss", "wasbs", "oss", "cos", "cosn", "obs", "oci", "r2", "lakefs"}
-)
+OBJECT_STORES: Final = frozenset({"s3", "gs", "abfss", "wasbs", "oss", "cos", "cosn", "obs", "oci", "r2", "lakefs"})
 # Azure writes container@account-host: what stands before the @ is no credential, what follows is a host.
 AZURE: Final = frozenset({"abfss", "wasbs"})
 # File systems: their names are absolute paths, and their namespace may lack a host (`file`, `dbfs`).

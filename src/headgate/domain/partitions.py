@@ -135,9 +135,7 @@ DEFAULT_PATTERNS: Final = Patterns.from_rows(
 
 
 # Written by one task among many; never a dataset of its own. The second form is Hive's.
-_PART_FILE = re.compile(
-    r"part-[0-9rm].*|[0-9]{6}_[0-9]+(?:[._].*)?|_SUCCESS|_committed_.*|_started_.*", re.DOTALL
-)
+_PART_FILE = re.compile(r"part-[0-9rm].*|[0-9]{6}_[0-9]+(?:[._].*)?|_SUCCESS|_committed_.*|_started_.*", re.DOTALL)
 _DATA_FILE = re.compile(r".*\.[A-Za-z][A-Za-z0-9]{0,9}", re.DOTALL)
 _PACKED_FILE = re.compile(r".*\.(?:snappy|gz|gzip|zstd|lz4|lzo|zlib|brotli)\.(?:parquet|orc|avro)", re.DOTALL)
 _YEAR = re.compile(_Y)
@@ -187,9 +185,7 @@ def _date_run(segments: Sequence[str], end: int, patterns: Patterns) -> int:
         return 0
     for size in range(2, min(end, 4) + 1):
         year, *rest = segments[end - size : end]
-        if _YEAR.fullmatch(year) and all(
-            part in known for part, known in zip(rest, _AFTER_YEAR, strict=False)
-        ):
+        if _YEAR.fullmatch(year) and all(part in known for part, known in zip(rest, _AFTER_YEAR, strict=False)):
             return size if patterns.drops(year) else 0
     return 0
 

@@ -104,9 +104,7 @@ def _describe(
         parts.append(f"added {_names(added)}")
     if removed:
         parts.append(f"removed {_names(removed)}")
-    parts.extend(
-        f"'{name}' changed from {before[name].type} to {after[name].type}" for name in type_changed[:20]
-    )
+    parts.extend(f"'{name}' changed from {before[name].type} to {after[name].type}" for name in type_changed[:20])
     if tightened:
         parts.append(f"no longer nullable: {_names(tightened)}")
     if loosened:

@@ -15,7 +15,8 @@ from msgspec import Meta, Struct, inspect
 
 from headgate.domain.names import MAX_NAME_BYTES
 from headgate.errors import FieldError, InvalidFields
-from headgate.openlineage.validate import check_text, unparsable
+from headgate.openlineage.explain import unparsable
+from headgate.openlineage.validate import check_text
 
 # A payload is kept whole inside its event, four levels down from where it came in; events may nest 64 deep.
 MAX_DEPTH = 60

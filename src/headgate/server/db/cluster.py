@@ -34,9 +34,7 @@ _HINTS = {
 
 
 def hint_for(text: str) -> str:
-    return next(
-        (hint for sign, hint in _HINTS.items() if sign in text), "correct what it names and start again"
-    )
+    return next((hint for sign, hint in _HINTS.items() if sign in text), "correct what it names and start again")
 
 
 def cluster_of(directory: Path) -> Path:
@@ -190,9 +188,7 @@ def _short_directory(account: Account) -> Path:
 def _fits_socket(directory: Path) -> bool:
     # Commas and quotes mean something in connection strings and settings: such paths do not fit either.
     path = str(directory / f".s.PGSQL.{PORT}")
-    return (
-        len(os.fsencode(path)) <= SOCKET_PATH_BYTES and re.fullmatch(r"[A-Za-z0-9_/.+=-]+", path) is not None
-    )
+    return len(os.fsencode(path)) <= SOCKET_PATH_BYTES and re.fullmatch(r"[A-Za-z0-9_/.+=-]+", path) is not None
 
 
 def _is_private(directory: Path, account: Account) -> bool:

@@ -202,9 +202,7 @@ class EmbeddedPostgres:
         return EmbeddedPostgresError(
             f"PostgreSQL in {str(self.directory)!r} is not ready in time; {self.log.name!r} ends with:\n"
             + files.tail(self.log),
-            hint="it goes on recovering: start again to wait for it"
-            if leaving_it
-            else "read the log, start again",
+            hint="it goes on recovering: start again to wait for it" if leaving_it else "read the log, start again",
         )
 
     def _reap(self) -> None:

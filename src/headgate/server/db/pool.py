@@ -128,5 +128,5 @@ async def become_application(conn: Connection) -> None:
     except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidParameterValueError, asyncpg.UndefinedObjectError) as e:
         user = await conn.fetchval("SELECT current_user")
         # Details are for whoever runs the server, not for whoever sends events.
-        log.error("role %r cannot act as %r: run `headgate migrate`, then GRANT %s TO %r", user, APP_ROLE, APP_ROLE, user)
+        log.error("role %r cannot act as %s: run `headgate migrate`, then grant it that role", user, APP_ROLE)
         raise Unavailable("the database is not set up for headgate", hint="see the server's log") from e

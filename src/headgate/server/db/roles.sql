@@ -7,7 +7,9 @@ BEGIN
   IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'headgate_app') THEN
     CREATE ROLE headgate_app LOGIN;
   END IF;
-  IF NOT pg_has_role(session_user, 'headgate_owner', 'MEMBER') THEN
+  -- From PostgreSQL 16 on, whoever creates a role is a member of it and still may not act as it.
+  IF NOT pg_has_role(session_user, 'headgate_owner',
+                     CASE WHEN current_setting('server_version_num')::integer >= 160000 THEN 'SET' ELSE 'MEMBER' END) THEN
     EXECUTE format('GRANT headgate_owner TO %I', session_user);
   END IF;
   IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'headgate') THEN

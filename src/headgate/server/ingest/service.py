@@ -21,10 +21,11 @@ from headgate.errors import (
     Unavailable,
 )
 from headgate.openlineage.events import decode_array
+from headgate.openlineage.explain import unparsable
 from headgate.openlineage.facets import FacetReader
 from headgate.openlineage.facts import Facts
 from headgate.openlineage.simple import Translated
-from headgate.openlineage.validate import check_event, check_text, unparsable
+from headgate.openlineage.validate import check_event, check_text
 from headgate.server.auth import Principal
 from headgate.server.db.pool import Database
 from headgate.server.ingest.batch import Prepared, prepare

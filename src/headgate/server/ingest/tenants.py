@@ -11,8 +11,8 @@ import msgspec
 from headgate.domain.names import DEFAULT_PATTERNS, compile_rules
 from headgate.domain.partitions import Patterns
 from headgate.errors import ConfigError
+from headgate.openlineage.explain import Rules
 from headgate.openlineage.project import Projector
-from headgate.openlineage.validate import Rules
 from headgate.server.db.pool import Database
 from headgate.server.ingest.context import Q
 

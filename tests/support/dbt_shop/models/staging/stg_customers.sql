@@ -1,0 +1,4 @@
+SELECT id AS customer_id,
+       email,
+       country
+  FROM {{ ref('raw_customers') }}

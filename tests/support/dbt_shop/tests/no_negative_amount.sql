@@ -1,0 +1,3 @@
+SELECT order_id
+  FROM {{ ref('stg_orders') }}
+ WHERE amount < 0
