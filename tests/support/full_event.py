@@ -73,6 +73,7 @@ def a_full_metadata() -> Json:
         "executor_memory_mb": 1024,
         "executor_cores": 2,
         "partition_key": "dt=2026-03-01",
+        "partition_context": {"dt": "2026-03-01"},
     }
 
 
@@ -80,12 +81,16 @@ def a_full_schema() -> Json:
     """A body of `/api/v1/ingest/schema` with every field."""
     return {
         "job_id": "capture-1",
+        "api_version": "1",
+        "application_id": "application_1",
+        "timestamp": at(60),
+        "started_at": at(0),
+        "ended_at": at(60),
         "schemas": [
             {
                 "dataset_name": "daily",
-                "schema_hash": "abc",
-                "captured_at": at(60),
-                "fields": [{"name": "total", "type": "decimal(10,2)", "nullable": True, "description": "sum"}],
+                "version_hash": "abc",
+                "fields": [{"name": "total", "data_type": "decimal(10,2)", "nullable": True, "description": "sum"}],
             }
         ],
     }

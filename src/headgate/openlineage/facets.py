@@ -124,35 +124,33 @@ class StatisticsFacet(Struct, rename="camel"):
     column_metrics: dict[str, dict[str, Any]] | UnsetType | None = UNSET
 
 
-class Assertion(Struct, rename={"content_type": "contentType"}):
+class TestDetail(Struct, kw_only=True, rename={"content_type": "contentType"}):
+    """What both forms of a test result may add."""
+
+    severity: str | None | UnsetType = UNSET
+    description: str | None | UnsetType = UNSET
+    expected: str | None | UnsetType = UNSET
+    actual: str | None | UnsetType = UNSET
+    content: str | None | UnsetType = UNSET
+    content_type: str | None | UnsetType = UNSET
+    params: dict[str, Any] | None | UnsetType = UNSET
+
+
+class Assertion(TestDetail, kw_only=True):
     assertion: str
     success: bool
-    column: str | UnsetType | None = UNSET
-    severity: str | UnsetType | None = UNSET
-    name: str | UnsetType | None = UNSET
-    description: str | UnsetType | None = UNSET
-    expected: str | UnsetType | None = UNSET
-    actual: str | UnsetType | None = UNSET
-    content: str | UnsetType | None = UNSET
-    content_type: str | UnsetType | None = UNSET
-    params: dict[str, Any] | UnsetType | None = UNSET
+    column: str | None | UnsetType = UNSET
+    name: str | None | UnsetType = UNSET
 
 
 class AssertionsFacet(Struct):
     assertions: list[Assertion]
 
 
-class TestExecution(Struct, rename={"content_type": "contentType"}):
+class TestExecution(TestDetail, kw_only=True):
     name: str
     status: str
-    severity: str | UnsetType | None = UNSET
-    type: str | UnsetType | None = UNSET
-    description: str | UnsetType | None = UNSET
-    expected: str | UnsetType | None = UNSET
-    actual: str | UnsetType | None = UNSET
-    content: str | UnsetType | None = UNSET
-    content_type: str | UnsetType | None = UNSET
-    params: dict[str, Any] | UnsetType | None = UNSET
+    type: str | None | UnsetType = UNSET
 
 
 class TestFacet(Struct):

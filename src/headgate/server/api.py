@@ -18,6 +18,7 @@ from headgate.server import problems
 from headgate.server.accounts.passwords import Passwords
 from headgate.server.auth import Authenticator
 from headgate.server.db.pool import DATABASE_GONE, Database
+from headgate.server.docs import add_docs
 from headgate.server.system import Probe
 from headgate.server.telemetry import VERSION, Telemetry
 from headgate.settings import Settings
@@ -51,6 +52,8 @@ def build_api(
         version=VERSION,
         summary="Lineage, schema history, quality and incidents over OpenLineage",
         lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
         responses=problems.problems(Unparsable, InvalidFields, RateLimited, Unavailable),
     )
     api.state.settings = settings
@@ -66,6 +69,7 @@ def build_api(
         api.add_exception_handler(error, _answer_error)
     for router in routers:
         api.include_router(router)
+    add_docs(api)
     return api
 
 

@@ -112,13 +112,7 @@ class Ingest:
         """Translate a simple form and store its events. Fields are refused; states are not: see `rules`."""
         tenant = await self._tenants.get(request.principal.organization_id)
         try:
-            check_text(body, tenant.rules.max_depth)
-            translated = translate(
-                body,
-                default_namespace=tenant.default_namespace,
-                received_at=datetime.now(UTC),
-                patterns=tenant.patterns,
-            )
+            translated = await self._translate(tenant, body, translate)
         except HeadgateError as error:
             self._count_refusal(request, error)
             await self.keep_refused(request, [(error, body)])
@@ -128,6 +122,18 @@ class Ingest:
         if gone is not None:
             raise gone
         return translated
+
+    async def _translate(self, tenant: Tenant, body: bytes, translate: Translate) -> Translated:
+        def work() -> Translated:
+            check_text(body, tenant.rules.max_depth)
+            return translate(
+                body,
+                default_namespace=tenant.default_namespace,
+                received_at=datetime.now(UTC),
+                patterns=tenant.patterns,
+            )
+
+        return await asyncio.to_thread(work) if len(body) > _THREAD_BYTES else work()
 
     async def _accept_all(
         self, request: Request, tenant: Tenant, raws: Sequence[bytes], *, in_sequence: bool = True

@@ -1,0 +1,1 @@
+"""How fast Headgate is: programs that measure, and what they measured."""
