@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
+import asyncpg
 import uvloop
 
 from headgate.cli.claim import port, url_of
@@ -17,51 +19,111 @@ from headgate.cli.operate import HttpServer
 from headgate.server.accounts.store import bootstrap
 from headgate.server.app import create_app
 from headgate.server.db.pool import Database
+from headgate.server.edge import App, Message, Receive, Scope, Send
 from headgate.settings import Settings
 
+if TYPE_CHECKING:
+    from tests.conftest import Cluster
 
-@dataclass(frozen=True)
+START_S = 30
+
+
+class Answer(NamedTuple):
+    """One exchange as it went over the socket."""
+
+    path: str
+    encoding: str
+    status: int
+
+
+@dataclass
 class Live:
-    """Where the server listens, and a key that may do everything there."""
+    """Where the server listens, a key for it, what it has answered, and a look into its database."""
 
     url: str
     api_key: str
+    db: asyncpg.Connection
+    answers: list[Answer] = field(default_factory=list)
+
+    @property
+    def statuses(self) -> list[int]:
+        return [answer.status for answer in self.answers]
 
 
-@contextmanager
-def live_server(settings: Settings, dsn: str) -> Iterator[Live]:
-    """Serve the database at `dsn` on a free port until the block ends."""
+@asynccontextmanager
+async def live_server(cluster: Cluster) -> AsyncIterator[Live]:
+    """A server on a free port and on a database of its own, until the block ends."""
+    name = await cluster.create()
+    db = await asyncpg.connect(cluster.admin_dsn(name), server_settings={"search_path": "headgate"})
     listener = port("127.0.0.1", 0)
-    live = Live(url_of(listener), f"hg_live_{secrets.token_urlsafe(32)}")
-    ready, serving = threading.Event(), threading.Event()
-    servers: list[HttpServer] = []
+    live = Live(url_of(listener), f"hg_live_{secrets.token_urlsafe(32)}", db)
+    try:
+        with _Thread(live, cluster.app_dsn(name), listener).running():
+            # The views show a superuser, too, only what belongs to the organisation that is set.
+            await db.execute("SELECT set_config('headgate.organization_id', id::text, false) FROM organizations")
+            yield live
+    finally:
+        await db.close()
+        await cluster.drop(name)
 
-    async def serve() -> None:
-        database = Database(dsn, max_size=8)
+
+class _Thread:
+    def __init__(self, live: Live, dsn: str, listener: object) -> None:
+        self._live = live
+        self._dsn = dsn
+        self._listener = listener
+        self._ready = threading.Event()
+        self._http: HttpServer | None = None
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="live") as threads:
+            ended = threads.submit(self._run)
+            try:
+                assert self._ready.wait(START_S), f"the server did not start within {START_S} s"
+                if ended.done():
+                    ended.result()
+                yield
+            finally:
+                if self._http is not None:
+                    self._http.should_exit = True
+                ended.result(timeout=START_S)
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(self._serve())
+        finally:
+            self._ready.set()
+
+    async def _serve(self) -> None:
+        database = Database(self._dsn, max_size=8)
         try:
             await bootstrap(
-                database, organization="Live", email="admin@live.example.org", password="x" * 16, api_key=live.api_key
+                database,
+                organization="Live",
+                email="admin@live.example.org",
+                password=secrets.token_urlsafe(16),
+                api_key=self._live.api_key,
             )
-            servers.append(HttpServer(create_app(settings, database), listener, ready.set))
-            await servers[0].run_until_told()
+            settings = Settings(rate_global=None, rate_key=None, rate_anonymous=None, _env_file=None)
+            app = _noting(create_app(settings, database), self._live.answers)
+            self._http = HttpServer(app, self._listener, self._ready.set)
+            await self._http.run_until_told()
         finally:
             await database.close()
 
-    def run() -> None:
-        try:
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                runner.run(serve())
-        finally:
-            ready.set()
 
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="live") as thread:
-        ended = thread.submit(run)
-        try:
-            assert ready.wait(30), "the server did not start within 30 s"
-            if ended.done():
-                ended.result()
-            yield live
-        finally:
-            for server in servers:
-                server.should_exit = True
-            ended.result(timeout=30)
+def _noting(app: App, answers: list[Answer]) -> App:
+    """The same application; each of its answers is noted before it goes out."""
+
+    async def noting(scope: Scope, receive: Receive, send: Send) -> None:
+        async def note(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                encoding = dict(scope["headers"]).get(b"content-encoding", b"").decode()
+                answers.append(Answer(scope["path"], encoding, message["status"]))
+            await send(message)
+
+        await app(scope, receive, note if scope["type"] == "http" else send)
+
+    return noting

@@ -28,7 +28,9 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         for number in _SIGNALS:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup and the like asked for that
+            # nohup asks for SIGHUP to be ignored. A shell does the same to SIGINT of what it runs in the background,
+            # where somebody who sends one all the same means it.
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 self._previous[number] = signal.signal(number, self._handle)
         return self
 

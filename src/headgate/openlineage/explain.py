@@ -66,6 +66,9 @@ def field_errors(document: object, rules: Rules) -> Iterator[FieldError]:
     if isinstance(document.get("run"), dict):
         yield from _run_errors(document, rules)
         yield from _job_errors(document.get("job"), rules)
+    elif _has_lost_its_run(document, rules):
+        yield _wrong("run", "an object", document["run"])
+        yield from _job_errors(document["job"], rules)
     elif isinstance(document.get("dataset"), dict):
         yield from _dataset_errors(document["dataset"], "dataset", rules)
         return
@@ -79,6 +82,11 @@ def field_errors(document: object, rules: Rules) -> Iterator[FieldError]:
         return
     for side in ("inputs", "outputs"):
         yield from _side_errors(document.get(side), side, rules)
+
+
+def _has_lost_its_run(document: dict[str, Any], rules: Rules) -> bool:
+    """Whether there is a run that cannot be read: such an event is no job event, however whole its job is."""
+    return "run" in document and "job" in document and not (rules.lenient and document["run"] is None)
 
 
 def _base_errors(document: dict[str, Any], rules: Rules) -> Iterator[FieldError]:

@@ -1,3 +1,0 @@
-SELECT order_id
-  FROM {{ ref('stg_orders') }}
- WHERE amount < 0
