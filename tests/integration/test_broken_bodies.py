@@ -18,7 +18,7 @@ from headgate.server.db.pool import Database
 from headgate.settings import Settings
 from tests.conftest import Cluster
 from tests.support import broken
-from tests.support.broken import ARRAYS, BATCH, METADATA, ROUTES, SCHEMA, SINGLE, SINK, Broken, Path
+from tests.support.broken import ARRAYS, BATCH, EVENTS, METADATA, ROUTES, SCHEMA, SINGLE, SINK, Broken, Path
 from tests.support.events import Json, a_dataset, a_facet, a_run_id, an_event, at
 from tests.support.full_event import (
     a_full_dataset_event,
@@ -107,3 +107,231 @@ async def test_a_broken_body_is_refused_with_a_reason(server: Server, route: str
 
     assert_refused(response, case.status)
     assert time.monotonic() - began < 5
+
+
+FULL_EVENTS: dict[str, Callable[[], Json]] = {
+    "run": a_full_event,
+    "dataset": a_full_dataset_event,
+    "job": a_full_job_event,
+}
+
+
+@pytest.mark.parametrize("kind", FULL_EVENTS)
+async def test_a_field_of_any_type_is_accepted_or_explained(server: Server, kind: str) -> None:
+    """Inside a facet anything goes; the envelope and the facets' base fields have to be right."""
+    variants = list(broken.replacements(FULL_EVENTS[kind]()))
+    surprises = []
+    for at_ in range(0, len(variants), 200):
+        chunk = variants[at_ : at_ + 200]
+        response = await post(server, EVENTS, _encoded([_of_new_run(body) for _, _, body in chunk]))
+        assert response.status_code in {200, 207, 422}, response.text
+        assert_array_shape(response.json())
+        for (path, name, _), result in zip(chunk, response.json()["results"], strict=True):
+            if result["status"] != (200 if _is_acceptable(path, name) else 422):
+                surprises.append((path, name, result))
+    assert surprises == []
+
+
+def _is_acceptable(path: Path, value: str) -> bool:
+    """Whether a full event stays valid when the field at `path` becomes `value` of `broken.REPLACEMENTS`."""
+    facet = _place_in_facets(path)
+    if facet is not None:
+        inside = path[facet:]
+        if inside == ():
+            return value in {"empty_object", "absent"}
+        return value == "absent" if len(inside) == 1 else inside[1] not in {"_producer", "_schemaURL"}
+    if path[-1] in {"inputs", "outputs"}:
+        return value in {"null", "empty_array", "absent"}
+    if path[-1] in {"namespace", "name"}:
+        return value in {"text", "astral_text"}
+    # Without its run an event is one of the job.
+    return value == "absent" and path in {("eventType",), ("run",)}
+
+
+def _place_in_facets(path: Path) -> int | None:
+    """Where the names of facets stand in `path`, or None outside of facets."""
+    groups = {"facets", "inputFacets", "outputFacets"}
+    return next((place + 1 for place, key in enumerate(path) if key in groups), None)
+
+
+def _of_new_run(body: Any) -> Any:
+    """The same with a run of its own where it has one: a run may end only once."""
+    run = body.get("run")
+    if isinstance(run, dict) and isinstance(run.get("runId"), str) and len(run["runId"]) == 36:
+        run["runId"] = a_run_id()
+    return body
+
+
+def _encoded(body: Any) -> bytes:
+    return json.dumps(body).encode()
+
+
+@pytest.mark.parametrize("route", ARRAYS, ids=lambda route: route.rpartition("/")[2])
+async def test_wrong_elements_of_an_array_do_not_touch_the_others(server: Server, route: str) -> None:
+    good = [an_event() for _ in range(3)]
+    wrong = [body for _, _, body in broken.replacements(an_event())]
+    mixed = [good[0], *(_of_new_run(body) for body in wrong), good[1], *broken.REPLACEMENTS.values(), good[2]]
+
+    response = await post(server, route, _encoded(mixed))
+
+    assert response.status_code == 207
+    answer = response.json()
+    assert_array_shape(answer)
+    refused = {failed["index"] for failed in answer.get("failed_events", ())}
+    refused |= {result["index"] for result in answer.get("results", ()) if "error" in result}
+    assert len(broken.REPLACEMENTS) < len(refused) < len(mixed) - len(good)
+    for event in good:
+        assert mixed.index(event) not in refused
+        assert (await server.tenant.run(event["run"]["runId"]))["state"] == "COMPLETE"
+
+
+@pytest.mark.parametrize(("route", "body"), [(METADATA, a_full_metadata()), (SCHEMA, a_full_schema())])
+async def test_a_field_of_a_simple_form_of_any_type_is_accepted_or_explained(
+    server: Server, route: str, body: Json
+) -> None:
+    for path, name, changed in broken.replacements(body):
+        response = await post(server, route, _encoded(changed))
+        if response.status_code != 202:
+            assert_refused(response, 422)
+            assert response.json()["errors"], (path, name)
+
+
+@by_route
+@pytest.mark.parametrize("value", broken.REPLACEMENTS.values(), ids=broken.REPLACEMENTS)
+async def test_a_body_that_is_one_bare_value_is_refused(server: Server, route: str, value: Any) -> None:
+    response = await post(server, route, _encoded(value))
+
+    if route in ARRAYS and value == []:
+        assert response.status_code == 200
+    else:
+        assert_refused(response, 400 if route == SINK else 422)
+
+
+HUGE = {
+    "beyond_bigint": b"9223372036854775808",
+    "below_bigint": b"-9223372036854775809",
+    "400_digits": b"1" + b"0" * 400,
+    "20000_digits": b"9" * 20_000,
+    "beyond_double": b"1e999",
+    "beyond_any_exponent": b"-1e99999999999999999999",
+    "below_any_exponent": b"1e-99999999999999999999",
+    "many_decimals": b"0." + b"3" * 20_000,
+}
+by_number = pytest.mark.parametrize("number", HUGE.values(), ids=HUGE)
+
+
+@by_number
+@pytest.mark.parametrize("place", ["run", "job", "input", "output"])
+async def test_a_huge_number_in_a_facet_costs_the_facet_and_not_the_event(
+    server: Server, place: str, number: bytes
+) -> None:
+    numbers = a_facet(rowCount="@@@", size="@@@", stages=[{"stageId": "@@@"}], message="@@@", anything=["@@@"])
+    facets = dict.fromkeys(("outputStatistics", "inputStatistics", "headgate_stages", "schema", "own"), numbers)
+    dataset = a_dataset("numbers", facets=facets, inputFacets=facets, outputFacets=facets)
+    event = an_event(
+        run_facets=facets if place == "run" else None,
+        job_facets=facets if place == "job" else None,
+        inputs=[dataset] if place == "input" else None,
+        outputs=[dataset] if place == "output" else None,
+    )
+    raw = _encoded(event).replace(b'"@@@"', number)
+
+    response = await post(server, SINGLE, raw)
+
+    assert response.status_code == 201, response.text
+    assert (await server.tenant.run(event["run"]["runId"]))["state"] == "COMPLETE"
+
+
+@by_number
+@pytest.mark.parametrize("field", ["eventType", "eventTime", "producer", "schemaURL", "job"])
+async def test_a_huge_number_in_a_typed_field_is_refused(server: Server, field: str, number: bytes) -> None:
+    response = await post(server, SINGLE, _encoded(an_event() | {field: "@@@"}).replace(b'"@@@"', number))
+
+    assert_refused(response, 422)
+    assert field in {error["path"] for error in response.json()["errors"]}
+
+
+@by_number
+@pytest.mark.parametrize(
+    "body",
+    [
+        a_full_metadata() | {"executor_cores": "@@@"},
+        a_full_metadata() | {"execution_metrics": {"cpu": "@@@"}},
+        a_full_metadata() | {"metrics": {"daily": {"row_count": "@@@"}}},
+    ],
+    ids=["typed", "free", "count"],
+)
+async def test_a_huge_number_in_a_simple_form_is_accepted_or_refused(
+    server: Server, body: Json, number: bytes
+) -> None:
+    response = await post(server, METADATA, _encoded(body).replace(b'"@@@"', number))
+
+    if response.status_code != 202:
+        assert_refused(response, 400, 422)
+
+
+NUL_PLACES: dict[str, Callable[[str], Json]] = {
+    "job_name": lambda nul: an_event(job=nul),
+    "dataset_name": lambda nul: an_event(inputs=[a_dataset(nul)]),
+    "producer": lambda nul: an_event() | {"producer": f"https://x.org/{nul}"},
+    "facet_name": lambda nul: an_event(run_facets={nul: a_facet()}),
+    "facet_member": lambda nul: an_event(job_facets={"own": a_facet(**{nul: 1})}),
+    "facet_value": lambda nul: an_event(job_facets={"own": a_facet(deep=[{"x": nul}])}),
+    "error_message": lambda nul: an_event("FAIL", run_facets={"errorMessage": a_facet(message=nul)}),
+    "unknown_field": lambda nul: an_event() | {"extra": nul},
+}
+
+
+@pytest.mark.parametrize("place", NUL_PLACES)
+async def test_an_escaped_nul_is_refused_and_its_look_alike_is_not(server: Server, place: str) -> None:
+    assert_refused(await post(server, SINGLE, _encoded(NUL_PLACES[place]("a\0b"))), 422)
+    # A backslash, then u0000 as plain text.
+    assert (await post(server, SINGLE, _encoded(NUL_PLACES[place]("a\\u0000b")))).status_code == 201
+
+
+@by_route
+async def test_an_escaped_nul_is_refused_on_every_route(server: Server, route: str) -> None:
+    body = a_full_metadata() if route == METADATA else a_full_schema() if route == SCHEMA else an_event()
+    key = "job_id" if route in (METADATA, SCHEMA) else "producer"
+    raw = broken.body_for(route, _encoded(body | {key: "x:\0"}))
+
+    assert_refused(await post(server, route, raw), 400 if route == SINK else 422)
+
+
+async def test_of_a_key_that_comes_twice_the_last_one_counts(server: Server) -> None:
+    first, last = a_run_id(), a_run_id()
+    raw = _encoded(an_event(run=last))
+    raw = raw[:-1] + b', "job": {"namespace": "n", "name": "twice"}, "producer": "https://example.org/x"}'
+    raw = raw.replace(b'"runId": ', b'"runId": "%s", "runId": ' % first.encode())
+
+    assert (await post(server, SINGLE, raw)).status_code == 201
+
+    assert (await server.tenant.run(last))["job"]["name"] == "twice"
+    assert (await server.client.get(f"/api/v1/runs/{first}")).status_code == 404
+
+
+@pytest.mark.parametrize(("name", "event"), broken.large_events(), ids=lambda value: value if isinstance(value, str) else "")
+async def test_a_monstrous_event_is_stored(server: Server, name: str, event: Json) -> None:
+    began = time.monotonic()
+    response = await post(server, SINGLE, _encoded(event))
+
+    assert response.status_code == 201, response.text
+    assert (await server.tenant.run(event["run"]["runId"]))["state"] == "COMPLETE"
+    print(name, time.monotonic() - began)
+
+
+async def test_a_name_of_10_mb_is_refused_without_being_repeated(server: Server) -> None:
+    name = "x" * 10 * broken.MIB
+
+    for event in (an_event(job=name), an_event(inputs=[a_dataset(name)]), an_event() | {"producer": name}):
+        response = await post(server, SINGLE, _encoded(event))
+        assert_refused(response, 422)
+        assert len(response.content) < 2000
+
+
+async def test_a_batch_of_a_million_empty_values_is_answered(server: Server) -> None:
+    began = time.monotonic()
+    response = await post(server, BATCH, b"[" + b"{}," * 100_000 + b"{}]")
+
+    assert_refused(response, 413, 422)
+    print("million", time.monotonic() - began, len(response.content))

@@ -152,7 +152,8 @@ class RandomGraph:
             if self._chance(0.6):
                 await self._insert(
                     "dataset_facets", dataset_id=dataset_id, name=self._random.choice(["owner", "docs"]),
-                    body=self._random.choice([json.dumps({"by": str(job_id), "n": None}), "null"]), event_time=self._time(), job_id=job_id,
+                    body=self._random.choice([json.dumps({"by": str(job_id), "n": None}), "null"]),
+                    event_time=self._time(), job_id=job_id,
                     role=self._random.choice([None, "input", "output"]), facets_hash=self._hash(),
                 )  # fmt: skip
 

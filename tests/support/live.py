@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from socket import socket
 from typing import TYPE_CHECKING, NamedTuple
 
 import asyncpg
@@ -38,11 +39,13 @@ class Answer(NamedTuple):
 
 @dataclass
 class Live:
-    """Where the server listens, a key for it, what it has answered, and a look into its database."""
+    """Where the server listens, who may use it, what it has answered, and a look into its database."""
 
     url: str
-    api_key: str
     db: asyncpg.Connection
+    api_key: str = field(default_factory=lambda: f"hg_live_{secrets.token_urlsafe(32)}")
+    email: str = "admin@live.example.org"
+    password: str = field(default_factory=lambda: secrets.token_urlsafe(16))
     answers: list[Answer] = field(default_factory=list)
 
     @property
@@ -56,7 +59,7 @@ async def live_server(cluster: Cluster) -> AsyncIterator[Live]:
     name = await cluster.create()
     db = await asyncpg.connect(cluster.admin_dsn(name), server_settings={"search_path": "headgate"})
     listener = port("127.0.0.1", 0)
-    live = Live(url_of(listener), f"hg_live_{secrets.token_urlsafe(32)}", db)
+    live = Live(url_of(listener), db)
     try:
         with _Thread(live, cluster.app_dsn(name), listener).running():
             # The views show a superuser, too, only what belongs to the organisation that is set.
@@ -68,7 +71,7 @@ async def live_server(cluster: Cluster) -> AsyncIterator[Live]:
 
 
 class _Thread:
-    def __init__(self, live: Live, dsn: str, listener: object) -> None:
+    def __init__(self, live: Live, dsn: str, listener: socket) -> None:
         self._live = live
         self._dsn = dsn
         self._listener = listener
@@ -99,15 +102,12 @@ class _Thread:
     async def _serve(self) -> None:
         database = Database(self._dsn, max_size=8)
         try:
+            live = self._live
             await bootstrap(
-                database,
-                organization="Live",
-                email="admin@live.example.org",
-                password=secrets.token_urlsafe(16),
-                api_key=self._live.api_key,
+                database, organization="Live", email=live.email, password=live.password, api_key=live.api_key
             )
             settings = Settings(rate_global=None, rate_key=None, rate_anonymous=None, _env_file=None)
-            app = _noting(create_app(settings, database), self._live.answers)
+            app = _noting(create_app(settings, database), live.answers)
             self._http = HttpServer(app, self._listener, self._ready.set)
             await self._http.run_until_told()
         finally:

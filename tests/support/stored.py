@@ -49,10 +49,13 @@ async def edges(db: asyncpg.Connection) -> set[tuple[str, str, str]]:
     return await _set(db, "SELECT source_urn, target_urn, job_name FROM lineage_graph")
 
 
-async def column_edges(db: asyncpg.Connection) -> set[tuple[str, str, str | None, str]]:
-    """(source, its column, target column, kinds) of every edge between columns; kinds as `TYPE SUBTYPE [masked]`."""
+async def column_edges(db: asyncpg.Connection) -> set[tuple[str, str, str]]:
+    """(source column, target column or whole target, kinds) of every edge between columns.
+
+    A column is its dataset's urn, a `#` and its name; kinds read as `TYPE SUBTYPE [masked]`.
+    """
     rows = await db.fetch("SELECT source_urn, source_column, target_urn, target_column, kinds FROM column_lineage")
-    return {(row[0], row[1], _column(row[2], row[3]), _kinds(row[4])) for row in rows}
+    return {(_column(row[0], row[1]), _column(row[2], row[3]), _kinds(row[4])) for row in rows}
 
 
 async def schemas(db: asyncpg.Connection) -> dict[str, list[tuple[str, str]]]:
@@ -125,7 +128,7 @@ async def _set(db: asyncpg.Connection, query: str) -> set[Any]:
 
 
 def _column(urn: str, column: str | None) -> str:
-    return f"{urn}.{column}" if column else urn
+    return f"{urn}#{column}" if column else urn
 
 
 def _kinds(text: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import timedelta
-from itertools import permutations
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -26,9 +27,7 @@ schemas = st.lists(columns, min_size=1, max_size=4, unique_by=lambda field: fiel
 
 
 def test_a_hash_is_sha256_over_name_type_and_nullability_joined_by_bars() -> None:
-    # sha256 of "id:int:false|name:string:true|age:int:false"
-    assert schema_hash(V1).hex() == "402f1dd6" + schema_hash(V1).hex()[8:]
-    assert len(schema_hash(V1)) == 32
+    assert schema_hash(V1) == hashlib.sha256(b"id:int:false|name:string:true|age:int:false").digest()
 
 
 @pytest.mark.parametrize(
@@ -194,7 +193,7 @@ def test_a_history_is_a_line_of_time_without_repeats_whatever_arrives_when(
     history = placed(mixed)
 
     assert history == sorted(history)
-    assert all(one[1] != other[1] for one, other in zip(history, history[1:], strict=False))
+    assert all(one[1] != other[1] for one, other in pairwise(history))
     assert set(history) <= set(sightings)
     assert {hash_ for _, hash_ in history} == {hash_ for _, hash_ in sightings}
 
@@ -205,7 +204,5 @@ def test_schemas_seen_once_each_leave_the_same_history_in_any_order(sightings: l
 
 
 def test_a_return_to_an_older_schema_is_a_version_of_its_own() -> None:
-    for order in permutations([(1, A), (4, B), (9, A)]):
-        history = placed(order)
-        assert history[-1][1] == A
     assert placed([(1, A), (4, B), (9, A)]) == [(1, A), (4, B), (9, A)]
+    assert placed([(9, A), (4, B), (1, A)]) == [(1, A), (4, B), (9, A)]

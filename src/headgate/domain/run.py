@@ -79,7 +79,6 @@ class Course:
     first: dict[RunState, datetime] = field(default_factory=dict)
     first_event_at: datetime | None = None
     last_event_at: datetime | None = None
-    last_running_at: datetime | None = None
     last_activity_at: datetime | None = None
 
     @property
@@ -90,15 +89,11 @@ class Course:
 
     @property
     def state(self) -> Moment:
-        """The state now, and since when."""
+        """The state now, and since when. A run that was seen running has started, whenever its START came."""
         if (end := self.end) is not None:
             return end
-        start, running = self.first.get(RunState.START), self.last_running_at
-        if running is not None and (start is None or running >= start):
-            return running, RunState.RUNNING
-        if start is not None:
-            return start, RunState.START
-        return self.first[RunState.OTHER], RunState.OTHER
+        state = next(s for s in (RunState.RUNNING, RunState.START, RunState.OTHER) if s in self.first)
+        return self.first[state], state
 
     @property
     def started_at(self) -> datetime:
@@ -121,8 +116,6 @@ class Course:
         self.last_event_at = max(at, self.last_event_at or at)
         if state not in TERMINAL:
             self.last_activity_at = max(at, self.last_activity_at or at)
-        if state is RunState.RUNNING:
-            self.last_running_at = max(at, self.last_running_at or at)
 
 
 def judge(known_end: Moment | None, moments: Sequence[Moment]) -> list[Verdict]:

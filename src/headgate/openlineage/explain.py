@@ -86,7 +86,8 @@ def field_errors(document: object, rules: Rules) -> Iterator[FieldError]:
 
 def _has_lost_its_run(document: dict[str, Any], rules: Rules) -> bool:
     """Whether there is a run that cannot be read: such an event is no job event, however whole its job is."""
-    return "run" in document and "job" in document and not (rules.lenient and document["run"] is None)
+    has_job = isinstance(document.get("job"), dict)
+    return has_job and "run" in document and not (rules.lenient and document["run"] is None)
 
 
 def _base_errors(document: dict[str, Any], rules: Rules) -> Iterator[FieldError]:

@@ -151,21 +151,32 @@ def _refuse_nul(body: bytes) -> None:
 
 
 def _depth_over(body: bytes, limit: int) -> bool:
-    marks = body.translate(None, _OPENERS_AND_CLOSERS)
-    # 2 x limit marks cannot nest deeper than limit. Removing innermost pairs lowers the depth by one each
-    # time, so few rounds settle almost every body at C speed.
-    rounds = 0
-    while len(marks) > 2 * (limit - rounds):
+    # Most events do not even open as many objects and arrays as may nest.
+    if body.count(b"{") + body.count(b"[") <= limit:
+        return False
+    marks = _structure(body)
+    # 2 x limit marks cannot nest deeper than limit. Removing innermost pairs, objects and then arrays, lowers the
+    # depth by two at most, so few rounds settle almost every body at C speed.
+    settled = 0
+    while len(marks) > 2 * (limit - settled):
         shorter = marks.replace(b"{}", b"").replace(b"[]", b"")
-        if len(shorter) == len(marks) or rounds >= limit:
-            return _exact_depth(_STRINGS.sub(b"", body)) > limit
-        marks, rounds = shorter, rounds + 1
+        if len(shorter) == len(marks) or settled >= limit:
+            return settled + _exact_depth(marks) > limit and _exact_depth(_structure(body)) > limit
+        marks, settled = shorter, settled + 2
     return False
 
 
-def _exact_depth(text: bytes) -> int:
+def _structure(body: bytes) -> bytes:
+    """The brackets and braces that are not inside strings."""
+    if b"\\" in body:
+        body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    marks = body.translate(None, _NOT_STRUCTURE).replace(b'""', b"")
+    return b"".join(marks.split(b'"')[::2]) if b'"' in marks else marks
+
+
+def _exact_depth(marks: bytes) -> int:
     depth = deepest = 0
-    for mark in text.translate(None, _OPENERS_AND_CLOSERS):
+    for mark in marks:
         depth += 1 if mark in b"{[" else -1
         deepest = max(deepest, depth)
     return deepest

@@ -223,7 +223,7 @@ class GroupWriter:
     async def _commit(self, events: list[tuple[Source, Prepared]]) -> list[Verdict]:
         for attempt in range(_ATTEMPTS):
             try:
-                return await self._try(events)
+                return await self._try(events, alone=attempt > 0)
             except asyncpg.PostgresError as error:
                 if not is_collision(error):
                     raise
@@ -231,7 +231,8 @@ class GroupWriter:
                 await asyncio.sleep(random.uniform(0, 0.01 * 2**attempt))
         raise Unavailable("other writers are in the way", hint="retry after a moment")
 
-    async def _try(self, events: list[tuple[Source, Prepared]]) -> list[Verdict]:
+    async def _try(self, events: list[tuple[Source, Prepared]], *, alone: bool) -> list[Verdict]:
+        """Write the events in one transaction; after a collision with no other writer of their organisations."""
         verdicts = [Verdict.STORED] * len(events)
         learned: dict[UUID, tuple[GroupMemory, Touches]] = {}
         async with self._database.connection() as conn:
@@ -241,6 +242,8 @@ class GroupWriter:
                         part = (GroupMemory(self._memory(source.organization_id)), Touches())
                         learned[source.organization_id] = part
                         store = IngestStore(conn, source.organization_id, self._counters)
+                        if alone:
+                            await store.keep_others_out()
                         await self._write_source(store, source, events, places, verdicts, part)
             except DATABASE_GONE as error:
                 raise Unavailable(f"the database went away: {type(error).__name__}", hint="retry") from error

@@ -3,6 +3,10 @@
 SELECT fresh, epoch
   FROM claim_events($1, $2);
 
+-- name: lock_names
+-- Keeps every other writer of the organisation out until this transaction ends.
+SELECT pg_advisory_xact_lock(merge_lock($1));
+
 -- name: release_keys
 -- Events that were refused may come again.
 DELETE FROM idempotency_keys
@@ -235,9 +239,9 @@ SELECT a.namespace, a.name, a.dataset_id, d.created_at
   JOIN datasets d ON d.organization_id = $1 AND d.id = a.dataset_id;
 
 -- name: insert_alias
--- One more name for a dataset.
+-- One more name for a dataset, or for the one it has been merged into meanwhile.
 INSERT INTO dataset_aliases (organization_id, namespace, name, dataset_id, source)
-VALUES ($1, $2, $3, $4, $5)
+VALUES ($1, $2, $3, surviving_dataset($1, $4), $5)
 ON CONFLICT (organization_id, namespace, name) DO NOTHING;
 
 -- name: merge_datasets

@@ -46,7 +46,6 @@ def course_of(record: Mapping[str, Any] | None) -> Course:
         first,
         first_event_at=record["started_at"],
         last_event_at=record["last_event_at"],
-        last_running_at=record["last_activity_at"] if record["state"] == "RUNNING" else record["running_at"],
         last_activity_at=record["last_activity_at"],
     )
 

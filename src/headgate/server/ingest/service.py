@@ -254,13 +254,14 @@ def _refusal(facts: Facts, outcome: Verdict) -> RefusedState:
 
 
 def _refused_row(request: Request, error: HeadgateError, body: bytes) -> tuple[object, ...]:
-    errors = [item._asdict() for item in error.errors[:100]] if isinstance(error, InvalidFields) else []
+    wrong = error.errors[:100] if isinstance(error, InvalidFields) else []
+    errors = [{name: part and _plain(part) for name, part in item._asdict().items()} for item in wrong]
     return (
         request.route,
         error.code,
         _plain(error.message),
         _producer(body),
-        _plain(msgspec.json.encode(errors).decode()).replace("\\u0000", "\\\\u0000"),
+        msgspec.json.encode(errors).decode(),
         body[:KEPT_BYTES],
         len(body),
         request.correlation_id,

@@ -96,6 +96,9 @@ class IngestStore:
             await self._conn.execute(Q.release_keys, self._organization_id, list(refused))
         return verdicts
 
+    async def keep_others_out(self) -> None:
+        await self._conn.execute(Q.lock_names, self._organization_id)
+
     async def touch(self, touches: Touches) -> None:
         """Write when known uses and edges were last seen."""
         uses = [(*key, *touches.uses[key]) for key in sorted(touches.uses, key=str)]

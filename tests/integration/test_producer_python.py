@@ -1,0 +1,419 @@
+"""The official Python client against a running server, and events that it really sent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+import requests
+from openlineage.client import OpenLineageClient
+from openlineage.client.event_v2 import (
+    Dataset,
+    DatasetEvent,
+    InputDataset,
+    Job,
+    JobEvent,
+    OutputDataset,
+    Run,
+    RunEvent,
+    RunState,
+    StaticDataset,
+)
+from openlineage.client.facet_v2 import (
+    column_lineage_dataset,
+    data_quality_assertions_dataset,
+    error_message_run,
+    input_statistics_input_dataset,
+    job_type_job,
+    output_statistics_output_dataset,
+    parent_run,
+    schema_dataset,
+    symlinks_dataset,
+    test_run,
+)
+
+from tests.conftest import Cluster
+from tests.support import stored
+from tests.support.events import T0
+from tests.support.golden import golden
+from tests.support.live import Live, live_server
+
+PRODUCER = "https://github.com/example/pipelines"
+NAMESPACE = "py"
+DATABASE, LAKE = "postgres://db:5432", "s3://shop-lake"
+# The port is the default one, so it is no part of a dataset's identity.
+RAW, VIEW, ORDERS = "postgres://db/shop.public.raw_orders", "postgres://db/shop.public.orders_view", f"{LAKE}/orders"
+
+LOAD, RELOAD, FAILED, STOPPED, WAITING, WORKING, CHECK, DAG, ROOT = (
+    UUID(f"01a1e059-0000-7000-8000-{number:012x}") for number in range(9)
+)
+
+
+def at(seconds: float) -> datetime:
+    return T0 + timedelta(seconds=seconds)
+
+
+def run_event(
+    state: RunState,
+    run: UUID,
+    seconds: float,
+    *,
+    job: str = "load_orders",
+    facets: dict[str, Any] | None = None,
+    job_facets: dict[str, Any] | None = None,
+    inputs: Sequence[Dataset] = (),
+    outputs: Sequence[Dataset] = (),
+) -> RunEvent:
+    return RunEvent(
+        eventType=state,
+        eventTime=at(seconds).isoformat(),
+        run=Run(runId=str(run), facets=facets or {}),
+        job=Job(namespace=NAMESPACE, name=job, facets=job_facets or {}),
+        inputs=list(inputs),
+        outputs=list(outputs),
+        producer=PRODUCER,
+    )
+
+
+def schema_of(*columns: tuple[str, str]) -> dict[str, Any]:
+    fields = [schema_dataset.SchemaDatasetFacetFields(name=name, type=type_) for name, type_ in columns]
+    return {"schema": schema_dataset.SchemaDatasetFacet(fields=fields)}
+
+
+def source(field: str, type_: str, subtype: str, *, masking: bool | None = None) -> column_lineage_dataset.InputField:
+    kind = column_lineage_dataset.Transformation(type=type_, subtype=subtype, masking=masking)
+    return column_lineage_dataset.InputField(DATABASE, "shop.public.raw_orders", field, [kind])
+
+
+def column_lineage() -> dict[str, Any]:
+    fields = {
+        "id": column_lineage_dataset.Fields([source("id", "DIRECT", "IDENTITY")]),
+        "total": column_lineage_dataset.Fields([source("amount", "DIRECT", "AGGREGATION")]),
+        "email": column_lineage_dataset.Fields([source("email", "DIRECT", "TRANSFORMATION", masking=True)]),
+    }
+    whole = [source("status", "INDIRECT", "FILTER")]
+    return {"columnLineage": column_lineage_dataset.ColumnLineageDatasetFacet(fields=fields, dataset=whole)}
+
+
+def raw_orders(**input_facets: Any) -> InputDataset:
+    return InputDataset(DATABASE, "shop.public.raw_orders", inputFacets=input_facets)
+
+
+def orders(facets: dict[str, Any], **output_facets: Any) -> OutputDataset:
+    return OutputDataset(LAKE, "orders", facets=facets, outputFacets=output_facets)
+
+
+def a_load() -> list[RunEvent]:
+    """One run from START to COMPLETE, started by a DAG that somebody else runs."""
+    parent = parent_run.ParentRunFacet(
+        run=parent_run.Run(runId=str(DAG)),
+        job=parent_run.Job(namespace="airflow", name="nightly.load"),
+        root=parent_run.Root(
+            run=parent_run.RootRun(runId=str(ROOT)), job=parent_run.RootJob(namespace="airflow", name="nightly")
+        ),
+    )
+    read = input_statistics_input_dataset.InputStatisticsInputDatasetFacet(rowCount=120, size=4096, fileCount=1)
+    written = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(rowCount=100, size=2048, fileCount=2)
+    facets = schema_of(("id", "bigint"), ("total", "double")) | column_lineage()
+    return [
+        run_event(RunState.START, LOAD, 0, facets={"parent": parent}, inputs=[raw_orders()]),
+        run_event(RunState.RUNNING, LOAD, 5, facets={"parent": parent}),
+        run_event(
+            RunState.COMPLETE,
+            LOAD,
+            10,
+            facets={"parent": parent},
+            inputs=[raw_orders(inputStatistics=read)],
+            outputs=[orders(facets, outputStatistics=written)],
+        ),
+    ]
+
+
+def a_load_with_another_column() -> list[RunEvent]:
+    facets = schema_of(("id", "bigint"), ("total", "double"), ("email", "string")) | column_lineage()
+    return [
+        run_event(RunState.START, RELOAD, 20),
+        run_event(RunState.COMPLETE, RELOAD, 30, inputs=[raw_orders()], outputs=[orders(facets)]),
+    ]
+
+
+def runs_that_do_not_complete() -> list[RunEvent]:
+    error = error_message_run.ErrorMessageRunFacet(
+        message="disk full", programmingLanguage="python", stackTrace="at load.py:7"
+    )
+    return [
+        run_event(RunState.START, FAILED, 40),
+        run_event(RunState.FAIL, FAILED, 41, facets={"errorMessage": error}),
+        run_event(RunState.START, STOPPED, 50),
+        run_event(RunState.ABORT, STOPPED, 51),
+        run_event(RunState.OTHER, WAITING, 60),
+        run_event(RunState.START, WORKING, 70),
+        run_event(RunState.RUNNING, WORKING, 71),
+    ]
+
+
+def a_check() -> list[RunEvent]:
+    """Assertions on what was written, and a test that only the run knows of."""
+
+    def assertion(column: str, success: bool, severity: str) -> data_quality_assertions_dataset.Assertion:
+        return data_quality_assertions_dataset.Assertion(
+            assertion="not_null", success=success, column=column, severity=severity, expected="0", actual="3"
+        )
+
+    asserted = data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(
+        assertions=[assertion("id", True, "error"), assertion("email", False, "warn")]
+    )
+    execution = test_run.TestExecution(name="totals_add_up", status="fail", severity="error", expected="7", actual="8")
+    facets = {"test": test_run.TestRunFacet(tests=[execution])}
+    kind = job_type_job.JobTypeJobFacet(processingType="BATCH", integration="CUSTOM", jobType="TEST")
+    events = []
+    for state, seconds in ((RunState.START, 80), (RunState.FAIL, 81)):
+        checked = InputDataset(LAKE, "orders", inputFacets={"dataQualityAssertions": asserted})
+        audit = OutputDataset(LAKE, "audit/failures")
+        event = run_event(
+            state,
+            CHECK,
+            seconds,
+            job="check_orders",
+            facets=facets,
+            job_facets={"jobType": kind},
+            inputs=[checked],
+            outputs=[audit],
+        )
+        events.append(event)
+    return events
+
+
+def static_events() -> list[DatasetEvent | JobEvent]:
+    link = symlinks_dataset.Identifier(namespace="hive://metastore:9083", name="marts.customers", type="TABLE")
+    facets = schema_of(("customer_id", "bigint")) | {
+        "symlinks": symlinks_dataset.SymlinksDatasetFacet(identifiers=[link])
+    }
+    return [
+        DatasetEvent(
+            dataset=StaticDataset(LAKE, "customers", facets=facets), eventTime=at(90).isoformat(), producer=PRODUCER
+        ),
+        JobEvent(
+            job=Job(namespace=NAMESPACE, name="orders_view"),
+            inputs=[InputDataset(LAKE, "orders")],
+            outputs=[OutputDataset(DATABASE, "shop.public.orders_view")],
+            eventTime=at(91).isoformat(),
+            producer=PRODUCER,
+        ),
+    ]
+
+
+def the_story() -> list[Any]:
+    return [
+        *a_load(),
+        *a_load_with_another_column(),
+        *runs_that_do_not_complete(),
+        *a_check(),
+        *static_events(),
+    ]
+
+
+def a_client(live: Live, type_: str = "http", *, api_key: str | None = None, **options: Any) -> OpenLineageClient:
+    auth = {"type": "api_key", "apiKey": api_key or live.api_key}
+    return OpenLineageClient(config={"transport": {"type": type_, "url": live.url, "auth": auth, **options}})
+
+
+TRANSPORTS = {
+    "sync": {"type_": "http"},
+    "sync-gzip": {"type_": "http", "compression": "gzip"},
+    "async": {"type_": "async_http"},
+    "async-gzip": {"type_": "async_http", "compression": "gzip"},
+}
+
+
+@pytest.fixture(scope="module", params=TRANSPORTS)
+async def told(request: pytest.FixtureRequest, cluster: Cluster) -> AsyncIterator[Live]:
+    """A server that has been told the whole story, once by each transport."""
+    async with live_server(cluster) as live:
+        client = a_client(live, **TRANSPORTS[request.param])
+        for event in the_story():
+            client.emit(event)
+        assert client.close(timeout=30)
+        expected = "gzip" if "gzip" in request.param else ""
+        assert {answer.encoding for answer in live.answers} == {expected}
+        yield live
+
+
+@pytest.fixture
+async def live(cluster: Cluster) -> AsyncIterator[Live]:
+    async with live_server(cluster) as live:
+        yield live
+
+
+async def test_every_event_of_the_client_is_stored(told: Live) -> None:
+    assert told.statuses == [201] * len(the_story())
+    assert await stored.event_count(told.db) == len(the_story())
+    assert await stored.refusals(told.db) == []
+
+
+async def test_runs_have_the_state_and_times_that_the_client_gave(told: Live) -> None:
+    found = {run.run_id: (run.state, run.started_at, run.ended_at, run.events) for run in await stored.runs(told.db)}
+    assert found == {
+        LOAD: ("COMPLETE", at(0), at(10), 3),
+        RELOAD: ("COMPLETE", at(20), at(30), 2),
+        FAILED: ("FAIL", at(40), at(41), 2),
+        STOPPED: ("ABORT", at(50), at(51), 2),
+        WAITING: ("OTHER", at(60), None, 1),
+        WORKING: ("RUNNING", at(70), None, 2),
+        CHECK: ("FAIL", at(80), at(81), 2),
+    }
+
+
+async def test_runs_know_their_parents_and_their_errors(told: Live) -> None:
+    found = {run.run_id: run for run in await stored.runs(told.db)}
+    load = found[LOAD]
+    assert (load.parent_run_id, load.parent_job) == (DAG, "nightly.load")
+    assert (load.root_run_id, load.root_job) == (ROOT, "nightly")
+    assert found[RELOAD].parent_run_id is None
+    assert {run_id: run.error for run_id, run in found.items() if run.error} == {FAILED: "disk full"}
+
+
+async def test_edges_come_from_runs_and_from_job_events(told: Live) -> None:
+    assert await stored.edges(told.db) == {
+        (RAW, ORDERS, "load_orders"),
+        (ORDERS, VIEW, "orders_view"),
+    }
+
+
+async def test_a_test_run_produces_nothing(told: Live) -> None:
+    assert {run.run_id for run in await stored.runs(told.db) if run.is_test} == {CHECK}
+    assert await stored.producers(told.db) == {
+        ("load_orders", "orders"),
+        ("orders_view", "shop.public.orders_view"),
+    }
+
+
+async def test_column_lineage_keeps_every_kind_of_transformation(told: Live) -> None:
+    assert await stored.column_edges(told.db) == {
+        (f"{RAW}#id", f"{ORDERS}#id", "DIRECT IDENTITY"),
+        (f"{RAW}#amount", f"{ORDERS}#total", "DIRECT AGGREGATION"),
+        (f"{RAW}#email", f"{ORDERS}#email", "DIRECT TRANSFORMATION masked"),
+        (f"{RAW}#status", ORDERS, "INDIRECT FILTER"),
+    }
+
+
+async def test_a_new_column_is_a_new_version_of_the_schema(told: Live) -> None:
+    assert await stored.schemas(told.db) == {
+        "orders": [
+            ("INITIAL", "id bigint, total double"),
+            ("ADDED_COLUMN", "id bigint, total double, email string"),
+        ],
+        "customers": [("INITIAL", "customer_id bigint")],
+    }
+
+
+async def test_statistics_become_metrics_of_both_sides(told: Live) -> None:
+    assert await stored.metrics(told.db) == {
+        ("shop.public.raw_orders", "input", 120, 4096, 1),
+        ("orders", "output", 100, 2048, 2),
+    }
+
+
+async def test_two_assertions_of_one_name_stay_two_and_the_test_facet_adds_its_own(told: Live) -> None:
+    assert await stored.test_results(told.db) == [
+        ("orders", "not_null", "email", "failed", "warn", "0", "3", "check_orders"),
+        ("orders", "not_null", "id", "passed", "error", "0", "3", "check_orders"),
+        ("orders", "totals_add_up", None, "failed", "error", "7", "8", "check_orders"),
+    ]
+
+
+async def test_a_symlink_of_a_dataset_event_leads_to_the_dataset(told: Live) -> None:
+    found = await told.db.fetchval(
+        """
+        SELECT d.namespace || '/' || d.name
+          FROM dataset_aliases a
+          JOIN datasets d ON d.organization_id = a.organization_id AND d.id = a.dataset_id
+         WHERE a.name = 'marts.customers'
+        """
+    )
+    assert found == f"{LAKE}/customers"
+
+
+async def test_the_same_events_from_a_client_without_memory_change_nothing(live: Live) -> None:
+    client = a_client(live)
+    for _ in range(2):
+        for event in the_story():
+            client.emit(event)
+    assert live.statuses == [201] * len(the_story()) + [200] * len(the_story())
+    assert await stored.event_count(live.db) == len(the_story())
+
+
+async def test_the_sync_client_raises_when_its_key_is_wrong(live: Live) -> None:
+    client = a_client(live, api_key="hg_live_nobody")
+    with pytest.raises(requests.HTTPError) as refused:
+        client.emit(the_story()[0])
+    assert refused.value.response.status_code == 401
+    assert refused.value.response.headers["content-type"] == "application/problem+json"
+    assert await stored.event_count(live.db) == 0
+
+
+async def test_the_async_client_counts_a_wrong_key_as_a_failure_and_does_not_retry(live: Live) -> None:
+    client = a_client(live, "async_http", api_key="hg_live_nobody")
+    client.emit(the_story()[0])
+    client.close(timeout=30)
+    assert client.transport.get_stats() == {"pending": 0, "success": 0, "failed": 1}
+    assert live.statuses == [401]
+    assert await stored.event_count(live.db) == 0
+
+
+async def test_a_key_made_for_ingest_alone_is_enough_for_a_producer(live: Live) -> None:
+    async with httpx.AsyncClient(base_url=live.url) as admin:
+        login = {"email": live.email, "password": live.password}
+        assert (await admin.post("/api/v1/auth/login", json=login)).status_code == 200
+        made = (await admin.post("/api/v1/auth/api-keys", json={"name": "airflow"})).json()
+    assert made["scopes"] == ["ingest"]
+    a_client(live, api_key=made["key"]).emit(the_story()[0])
+    assert await stored.event_count(live.db) == 1
+
+
+@pytest.mark.parametrize("type_", ["http", "async_http"])
+async def test_a_client_outlasts_a_database_that_is_away_for_a_moment(live: Live, type_: str) -> None:
+    client = a_client(live, type_)
+    client.emit(the_story()[0])
+    assert await _until(lambda: live.statuses == [201])
+    await _take_database_away(live)
+    sending = asyncio.create_task(asyncio.to_thread(_send_and_close, client, the_story()[1:3]))
+    assert await _until(lambda: 503 in live.statuses)
+    await live.db.execute(f"ALTER DATABASE {await _name(live)} CONNECTION LIMIT -1")
+    await sending
+    assert set(live.statuses) == {201, 503}
+    assert [(run.state, run.events) for run in await stored.runs(live.db)] == [("COMPLETE", 3)]
+    assert await stored.refusals(live.db) == []
+
+
+def _send_and_close(client: OpenLineageClient, events: Sequence[RunEvent]) -> None:
+    for event in events:
+        client.emit(event)
+    assert client.close(timeout=30)
+
+
+async def _take_database_away(live: Live) -> None:
+    """No new connections for the application, and the end of those that it has."""
+    await live.db.execute(f"ALTER DATABASE {await _name(live)} CONNECTION LIMIT 0")
+    await live.db.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND usename = 'headgate_app'"
+    )
+
+
+async def _name(live: Live) -> str:
+    return str(await live.db.fetchval("SELECT current_database()"))
+
+
+async def _until(condition: Callable[[], bool], timeout_s: float = 10) -> bool:
+    deadline = asyncio.get_running_loop().time() + timeout_s
+    while not condition() and asyncio.get_running_loop().time() < deadline:
+        await asyncio.sleep(0.02)
+    return condition()
