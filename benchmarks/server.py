@@ -10,8 +10,8 @@ import json
 import signal
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
+from unittest.mock import patch
 
 import uvloop
 
@@ -39,22 +39,12 @@ class SingleWriter(GroupWriter):
         return verdict
 
 
-@contextmanager
-def writing_with(writer: type[GroupWriter]) -> Iterator[None]:
-    released = routes.GroupWriter
-    routes.GroupWriter = writer  # type: ignore[misc]  # the one place where the released writer is named
-    try:
-        yield
-    finally:
-        routes.GroupWriter = released  # type: ignore[misc]  # as above
-
-
 def application(dsn: str, writer: type[GroupWriter]) -> tuple[Edge, Database]:
     settings = Settings(
         rate_global=None, rate_key=None, rate_anonymous=None, database_pool_size=CONNECTIONS, _env_file=None
     )
     database = Database(dsn, max_size=CONNECTIONS, timeout_s=60)
-    with writing_with(writer):
+    with patch.object(routes, "GroupWriter", writer):
         return create_app(settings, database), database
 
 
@@ -68,7 +58,7 @@ async def serve(dsn: str) -> None:
         servers.append(HttpServer(app, listener, ready.release))
         databases.append(database)
         ports.append(listener.getsockname()[1])
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: [_end(server) for server in servers])
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, _end, servers)
     serving = [asyncio.create_task(server.run_until_told()) for server in servers]
     for _ in servers:
         await ready.acquire()
@@ -78,8 +68,9 @@ async def serve(dsn: str) -> None:
         await database.close()
 
 
-def _end(server: HttpServer) -> None:
-    server.should_exit = True
+def _end(servers: Sequence[HttpServer]) -> None:
+    for server in servers:
+        server.should_exit = True
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
 import time
@@ -30,9 +31,7 @@ from tests.support.full_event import (
 from tests.support.server import Server, running_server
 
 by_route = pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.rpartition("/")[2])
-by_case = pytest.mark.parametrize(
-    "case", [*broken.unparsable(), *broken.badly_packed()], ids=lambda case: case.id
-)
+by_case = pytest.mark.parametrize("case", [*broken.unparsable(), *broken.badly_packed()], ids=lambda case: case.id)
 bounded = settings(
     max_examples=60,
     deadline=None,
@@ -261,9 +260,7 @@ async def test_a_huge_number_in_a_typed_field_is_refused(server: Server, field: 
     ],
     ids=["typed", "free", "count"],
 )
-async def test_a_huge_number_in_a_simple_form_is_accepted_or_refused(
-    server: Server, body: Json, number: bytes
-) -> None:
+async def test_a_huge_number_in_a_simple_form_is_accepted_or_refused(server: Server, body: Json, number: bytes) -> None:
     response = await post(server, METADATA, _encoded(body).replace(b'"@@@"', number))
 
     if response.status_code != 202:
@@ -310,16 +307,6 @@ async def test_of_a_key_that_comes_twice_the_last_one_counts(server: Server) -> 
     assert (await server.client.get(f"/api/v1/runs/{first}")).status_code == 404
 
 
-@pytest.mark.parametrize(("name", "event"), broken.large_events(), ids=lambda value: value if isinstance(value, str) else "")
-async def test_a_monstrous_event_is_stored(server: Server, name: str, event: Json) -> None:
-    began = time.monotonic()
-    response = await post(server, SINGLE, _encoded(event))
-
-    assert response.status_code == 201, response.text
-    assert (await server.tenant.run(event["run"]["runId"]))["state"] == "COMPLETE"
-    print(name, time.monotonic() - began)
-
-
 async def test_a_name_of_10_mb_is_refused_without_being_repeated(server: Server) -> None:
     name = "x" * 10 * broken.MIB
 
@@ -329,9 +316,101 @@ async def test_a_name_of_10_mb_is_refused_without_being_repeated(server: Server)
         assert len(response.content) < 2000
 
 
-async def test_a_batch_of_a_million_empty_values_is_answered(server: Server) -> None:
-    began = time.monotonic()
-    response = await post(server, BATCH, b"[" + b"{}," * 100_000 + b"{}]")
+@pytest.mark.parametrize("values", [20_000, 100_001, 5_000_000])
+async def test_an_array_of_many_empty_values_is_refused(server: Server, values: int) -> None:
+    response = await post(server, BATCH, b"[" + b"1," * (values - 1) + b"1]")
 
-    assert_refused(response, 413, 422)
-    print("million", time.monotonic() - began, len(response.content))
+    assert_refused(response, 422 if values <= 100_000 else 413)
+
+
+async def test_what_is_refused_is_kept_also_where_it_cannot_be_text(server: Server) -> None:
+    nul = _encoded(an_event(run_facets={"a\0b": a_facet()}))
+
+    for route, body in ((SINGLE, nul), (BATCH, b"[" + nul + b"]"), (BATCH, b"[\xff"), (METADATA, b"\xff")):
+        response = await post(server, route, body)
+        kept = await _kept(server, response.headers["x-correlation-id"])
+        assert [row["body"] for row in kept] == [nul if nul in body else body]
+
+
+async def _kept(server: Server, correlation_id: str) -> list[Any]:
+    async with server.database.tenant(server.tenant.organization_id) as conn:
+        found: list[Any] = await conn.fetch("SELECT * FROM refused_events WHERE correlation_id = $1", correlation_id)
+    return found
+
+
+# Surrogates, NUL, NaN and whole numbers of any size: everything that json.dumps can write.
+any_text = st.text(st.characters(), max_size=20)
+any_leaf = st.none() | st.booleans() | st.integers() | st.integers(2**62, 2**200) | st.floats() | any_text
+any_json = st.recursive(
+    any_leaf, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(any_text, inner, max_size=4), max_leaves=12
+)
+plain_text = st.text(max_size=20).filter(lambda text: "\0" not in text)
+plain_leaf = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | plain_text
+plain_json = st.recursive(
+    plain_leaf,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(plain_text, inner, max_size=4),
+    max_leaves=12,
+)
+# Made once: what hypothesis draws may not depend on ids that are new each time.
+EVENT = a_full_event()
+TEMPLATES = {METADATA: a_full_metadata(), SCHEMA: a_full_schema()}
+
+
+@by_route
+@bounded
+@given(value=any_json)
+async def test_any_json_value_is_answered(server: Server, route: str, value: Any) -> None:
+    response = await post(server, route, _encoded(value))
+
+    if response.status_code != 200 or value != []:
+        assert_refused(response, 400, 422)
+
+
+@by_route
+@bounded
+@given(data=st.data())
+async def test_a_valid_body_with_some_values_replaced_is_answered(
+    server: Server, route: str, data: st.DataObject
+) -> None:
+    body: Any = TEMPLATES.get(route, EVENT)
+    for _ in range(data.draw(st.integers(1, 3))):
+        path = data.draw(st.sampled_from(list(broken.paths_of(body)) or [("x",)]))
+        body = broken.replaced(body, path, data.draw(any_json))
+
+    response = await post(server, route, broken.body_for(route, _encoded(body)))
+
+    if response.status_code not in {200, 201, 202}:
+        assert_refused(response, 400, 422)
+
+
+@bounded
+@given(data=st.data())
+async def test_whatever_a_facet_holds_its_event_is_stored(server: Server, data: st.DataObject) -> None:
+    event = EVENT
+    inside = [path for path in broken.paths_of(event) if _is_acceptable(path, "object")]
+    for path in data.draw(st.lists(st.sampled_from(inside), min_size=1, max_size=4)):
+        # An earlier change may have taken this place away.
+        if path in set(broken.paths_of(event)):
+            event = broken.replaced(event, path, data.draw(plain_json))
+
+    response = await post(server, SINGLE, _encoded(event))
+
+    assert response.status_code in {200, 201}, response.text
+
+
+@by_route
+@bounded
+@given(data=st.data(), packed=st.booleans())
+async def test_a_valid_body_with_bytes_changed_is_answered(
+    server: Server, route: str, data: st.DataObject, packed: bool
+) -> None:
+    body = broken.body_for(route, _encoded(TEMPLATES.get(route, EVENT)))
+    body = gzip.compress(body, mtime=0) if packed else body
+    place = data.draw(st.integers(0, len(body)))
+    end = place + data.draw(st.integers(0, 20))
+    body = body[:place] + data.draw(st.binary(max_size=10)) + body[end:]
+
+    response = await post(server, route, body, broken.GZIP if packed else None)
+
+    if response.status_code not in {200, 201, 202, 207}:
+        assert_refused(response, 400, 422)

@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
-import httpx
 import pytest
 
 from tests.conftest import Cluster
 from tests.support import stored
-from tests.support.golden import golden, replay
+from tests.support.golden import golden
 from tests.support.live import Live, live_server
 
 EVENTS = golden("airflow")
@@ -25,7 +24,6 @@ ORDERS = {
     "reversed": EVENTS[::-1],
     "shuffled": random.Random(11).sample(EVENTS, len(EVENTS)),
 }
-NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
 
 def at(clock: str) -> datetime:
@@ -33,7 +31,7 @@ def at(clock: str) -> datetime:
     return datetime.fromisoformat(f"2026-11-15T{clock}+00:00")
 
 
-# Job, type, state, start, end, number of events; under each, what it started.
+# Job, type, state, start, end and number of events of every run, by its start.
 RUNS = [
     ("shop_etl.extract", "TASK", "COMPLETE", "17:53:49.188133", "17:53:59.135543", 2),
     ("shop_etl.load_orders", "TASK", "COMPLETE", "17:53:59.222292", "17:53:59.517422", 2),
@@ -54,7 +52,7 @@ RUNS = [
 @pytest.fixture(scope="module", params=ORDERS)
 async def replayed(request: pytest.FixtureRequest, cluster: Cluster) -> AsyncIterator[Live]:
     async with live_server(cluster) as live:
-        await replay(live, ORDERS[request.param])
+        await live.replay(*ORDERS[request.param])
         yield live
 
 
@@ -104,10 +102,7 @@ async def test_jobs_are_of_the_airflow_integration_and_keep_their_facets(replaye
 
 
 async def test_one_batch_of_all_events_gives_the_same_runs(live: Live) -> None:
-    array = b"[" + b",".join(EVENTS) + b"]"
-    headers = {"authorization": f"Bearer {live.api_key}"}
-    async with httpx.AsyncClient(base_url=live.url, headers=headers, trust_env=False) as client:
-        answer = await client.post("/api/v1/lineage/batch", content=array)
+    (answer,) = await live.replay(b"[" + b",".join(EVENTS) + b"]", path="/api/v1/lineage/batch")
     assert (answer.status_code, answer.json()["summary"]["successful"]) == (200, 25)
     found = [(run.job, run.state, run.started_at, run.ended_at) for run in await stored.runs(live.db)]
     assert found == [(job, state, at(start), at(end)) for job, _, state, start, end, _ in RUNS]
@@ -119,7 +114,7 @@ async def test_what_comes_after_the_end_is_refused_only_once_the_end_is_known(li
     late = json.loads(EVENTS[-1])
     late["eventType"] = event_type
     late["eventTime"] = (datetime.fromisoformat(late["eventTime"]) + timedelta(seconds=1)).isoformat()
-    answers = await replay(live, [EVENTS[-1], json.dumps(late).encode()])
+    answers = await live.replay(EVENTS[-1], json.dumps(late).encode())
     assert [answer.status_code for answer in answers] == [201, 422]
     assert "comes too late" in answers[1].json()["detail"]
     assert [(run.state, run.events) for run in await stored.runs(live.db)] == [("FAIL", 1)]

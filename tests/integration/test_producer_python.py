@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -44,6 +42,7 @@ from tests.support import stored
 from tests.support.events import T0
 from tests.support.golden import golden
 from tests.support.live import Live, live_server
+from tests.support.up import wait_until
 
 PRODUCER = "https://github.com/example/pipelines"
 NAMESPACE = "py"
@@ -350,6 +349,20 @@ async def test_the_same_events_from_a_client_without_memory_change_nothing(live:
     assert await stored.event_count(live.db) == len(the_story())
 
 
+async def test_a_reader_with_other_type_names_makes_no_version_once_the_writer_has_spoken(live: Live) -> None:
+    client = a_client(live)
+
+    def reader(run: UUID, seconds: float, type_: str) -> RunEvent:
+        read = InputDataset(LAKE, "orders", facets=schema_of(("id", type_)))
+        return run_event(RunState.COMPLETE, run, seconds, job="report", inputs=[read])
+
+    client.emit(reader(LOAD, 0, "bigint"))
+    written = orders(schema_of(("id", "bigint")))
+    client.emit(run_event(RunState.COMPLETE, RELOAD, 1, outputs=[written]))
+    client.emit(reader(CHECK, 2, "int8"))
+    assert await stored.schemas(live.db) == {"orders": [("INITIAL", "id bigint")]}
+
+
 async def test_the_sync_client_raises_when_its_key_is_wrong(live: Live) -> None:
     client = a_client(live, api_key="hg_live_nobody")
     with pytest.raises(requests.HTTPError) as refused:
@@ -382,10 +395,10 @@ async def test_a_key_made_for_ingest_alone_is_enough_for_a_producer(live: Live) 
 async def test_a_client_outlasts_a_database_that_is_away_for_a_moment(live: Live, type_: str) -> None:
     client = a_client(live, type_)
     client.emit(the_story()[0])
-    assert await _until(lambda: live.statuses == [201])
+    await asyncio.to_thread(wait_until, lambda: live.statuses == [201], 10, "the first answer")
     await _take_database_away(live)
     sending = asyncio.create_task(asyncio.to_thread(_send_and_close, client, the_story()[1:3]))
-    assert await _until(lambda: 503 in live.statuses)
+    await asyncio.to_thread(wait_until, lambda: 503 in live.statuses, 10, "a refusal for lack of a database")
     await live.db.execute(f"ALTER DATABASE {await _name(live)} CONNECTION LIMIT -1")
     await sending
     assert set(live.statuses) == {201, 503}
@@ -412,8 +425,59 @@ async def _name(live: Live) -> str:
     return str(await live.db.fetchval("SELECT current_database()"))
 
 
-async def _until(condition: Callable[[], bool], timeout_s: float = 10) -> bool:
-    deadline = asyncio.get_running_loop().time() + timeout_s
-    while not condition() and asyncio.get_running_loop().time() < deadline:
-        await asyncio.sleep(0.02)
-    return condition()
+@pytest.fixture(scope="module")
+async def replayed(cluster: Cluster) -> AsyncIterator[Live]:
+    async with live_server(cluster) as live:
+        await live.replay(*golden("client-python"))
+        yield live
+
+
+async def test_golden_events_are_accepted(replayed: Live) -> None:
+    assert replayed.statuses == [201] * 12
+    assert await stored.refusals(replayed.db) == []
+
+
+async def test_golden_runs_begin_at_their_start_not_at_the_event_before_it(replayed: Live) -> None:
+    def clock(microseconds: int) -> datetime:
+        return datetime(2026, 11, 15, 17, 55, 55, microseconds, tzinfo=UTC)
+
+    found = [(run.job, run.state, run.started_at, run.ended_at, run.events) for run in await stored.runs(replayed.db)]
+    assert found == [
+        ("ingest_orders", "COMPLETE", clock(410023), clock(429885), 5),
+        ("ingest_orders", "ABORT", clock(441024), clock(450037), 2),
+        ("async_job", "COMPLETE", clock(454240), clock(462741), 2),
+    ]
+
+
+async def test_golden_lineage_and_what_was_measured(replayed: Live) -> None:
+    raw, view = "postgres://db/shop.public.raw", "postgres://db/shop.public.orders_view"
+    assert await stored.edges(replayed.db) == {
+        ("kafka://broker/orders", f"{LAKE}/raw/orders", "ingest_orders"),
+        (raw, view, "orders_view"),
+    }
+    assert await stored.column_edges(replayed.db) == {
+        (f"{raw}#id", f"{view}#id", "DIRECT IDENTITY"),
+        (f"{raw}#amount", f"{view}#total", "DIRECT AGGREGATION"),
+        (f"{raw}#status", view, "INDIRECT FILTER"),
+    }
+    assert await stored.metrics(replayed.db) == {("raw/orders", "output", 1000, 2048, 2)}
+
+
+async def test_golden_datasets_with_nested_schema_other_names_and_a_dropped_one(replayed: Live) -> None:
+    assert await stored.schemas(replayed.db) == {
+        "warehouse/marts/orders": [("INITIAL", "id bigint, payload struct, payload.sku string")]
+    }
+    aliases = await replayed.db.fetch(
+        """
+        SELECT a.namespace, a.name, d.name AS dataset
+          FROM dataset_aliases a
+          JOIN datasets d ON d.organization_id = a.organization_id AND d.id = a.dataset_id
+         WHERE a.source = 'symlink'
+        """
+    )
+    assert {tuple(alias) for alias in aliases} == {
+        ("arn:aws:glue:eu-west-1:123456789012", "table/marts/orders", "warehouse/marts/orders"),
+        ("hive://metastore:9083", "marts.orders", "warehouse/marts/orders"),
+    }
+    dropped = await replayed.db.fetch("SELECT name FROM datasets WHERE dropped_at IS NOT NULL")
+    assert [row["name"] for row in dropped] == ["warehouse/marts/orders_old"]

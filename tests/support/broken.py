@@ -6,7 +6,7 @@ import copy
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from tests.support.events import Json, a_dataset, a_facet, an_event
@@ -176,19 +176,24 @@ def _parent(body: Any, path: Path) -> Any:
     return body
 
 
-def large_events() -> Iterator[tuple[str, Json]]:
-    """Events that are valid and much larger than any sane producer's."""
-    datasets = [a_dataset(f"t{number}") for number in range(100_000)]
-    yield "100000_inputs", an_event(inputs=datasets)
-    yield "1000_inputs_by_1000_outputs", an_event(inputs=datasets[:1000], outputs=datasets[1000:2000])
-    yield "10_mb_in_an_unknown_facet", an_event(run_facets={"custom": a_facet(text="x" * 10 * MIB)})
-    yield "10_mb_in_a_known_facet", an_event(run_facets={"errorMessage": a_facet(message="x" * 10 * MIB)})
-    yield "10_mb_job_facet", an_event(job_facets={"sql": a_facet(query="x" * 10 * MIB)})
-    yield "100000_facets", an_event(run_facets={f"f{number}": a_facet() for number in range(100_000)})
-    yield "5000_columns_of_lineage", an_event(outputs=[a_dataset("wide", facets=_wide_lineage(5000))])
+def _many(datasets: int) -> list[Json]:
+    return [a_dataset(f"t{number}") for number in range(datasets)]
 
 
 def _wide_lineage(columns: int) -> Json:
     source = {"namespace": "postgres://db:5432", "name": "narrow", "field": "c"}
     fields = {f"c{number}": {"inputFields": [source | {"field": f"s{number}"}]} for number in range(columns)}
     return {"columnLineage": a_facet(fields=fields)}
+
+
+# Events that are valid and much larger than any sane producer's.
+LARGE_EVENTS: dict[str, Callable[[], Json]] = {
+    "100000_inputs": lambda: an_event(inputs=_many(100_000)),
+    "1000_inputs_by_1000_outputs": lambda: an_event(inputs=_many(1000), outputs=_many(2000)[1000:]),
+    "10_mb_in_an_unknown_facet": lambda: an_event(run_facets={"custom": a_facet(text="x" * 10 * MIB)}),
+    "10_mb_in_a_known_facet": lambda: an_event(run_facets={"errorMessage": a_facet(message="x" * 10 * MIB)}),
+    "10_mb_in_a_job_facet": lambda: an_event(job_facets={"sql": a_facet(query="x" * 10 * MIB)}),
+    "100000_facets": lambda: an_event(run_facets={f"f{number}": a_facet() for number in range(100_000)}),
+    "5000_columns_of_lineage": lambda: an_event(outputs=[a_dataset("wide", facets=_wide_lineage(5000))]),
+    "100_by_100_edges": lambda: an_event(inputs=_many(100), outputs=_many(200)[100:]),
+}

@@ -13,6 +13,7 @@ from socket import socket
 from typing import TYPE_CHECKING, NamedTuple
 
 import asyncpg
+import httpx
 import uvloop
 
 from headgate.cli.claim import port, url_of
@@ -51,6 +52,12 @@ class Live:
     @property
     def statuses(self) -> list[int]:
         return [answer.status for answer in self.answers]
+
+    async def replay(self, *events: bytes, path: str = "/api/v1/lineage") -> list[httpx.Response]:
+        """Send each as its producer did, one request an event."""
+        headers = {"authorization": f"Bearer {self.api_key}", "content-type": "application/json"}
+        async with httpx.AsyncClient(base_url=self.url, headers=headers, trust_env=False) as client:
+            return [await client.post(path, content=event) for event in events]
 
 
 @asynccontextmanager

@@ -31,12 +31,8 @@ from headgate.errors import ConfigError
 @pytest.mark.parametrize(
     ("namespace", "name", "urn"),
     [
-        pytest.param(
-            "postgres://db:5432", " Shop.public.Orders ", "postgres://db/Shop.public.Orders", id="table"
-        ),
-        pytest.param(
-            "bigquery", "p.d.t/dt=2024-01-01", "bigquery/p.d.t/dt=2024-01-01", id="table-is-never-cut"
-        ),
+        pytest.param("postgres://db:5432", " Shop.public.Orders ", "postgres://db/Shop.public.Orders", id="table"),
+        pytest.param("bigquery", "p.d.t/dt=2024-01-01", "bigquery/p.d.t/dt=2024-01-01", id="table-is-never-cut"),
         pytest.param("s3://b", "/x/y", "s3://b/x/y", id="key-without-leading-slash"),
         pytest.param("hdfs://nn", "x/y", "hdfs://nn//x/y", id="hdfs-is-absolute"),
         pytest.param("file", "data.csv", "file/data.csv", id="relative-file"),
@@ -61,20 +57,13 @@ def test_table_has_no_partition_key_and_shows_its_name() -> None:
 
 
 def test_two_ports_are_two_servers() -> None:
-    assert (
-        canonical_dataset("postgres://db:5432", "a.b").urn
-        != canonical_dataset("postgres://db:5433", "a.b").urn
-    )
+    assert canonical_dataset("postgres://db:5432", "a.b").urn != canonical_dataset("postgres://db:5433", "a.b").urn
 
 
 ANY_TEXT = st.text(max_size=60)
 SEGMENTS = st.one_of(
-    st.sampled_from(
-        ["dt=2024-01-01", "2024", "01", "US", "*", "part-0.parquet", "x.csv", "a.gz.orc", "_SUCCESS"]
-    ),
-    st.sampled_from(
-        ["", " ", "s3:", "file:", "orders", "file:/x", "s3://b/c", "S3A://b", "x ", " y", "prod"]
-    ),
+    st.sampled_from(["dt=2024-01-01", "2024", "01", "US", "*", "part-0.parquet", "x.csv", "a.gz.orc", "_SUCCESS"]),
+    st.sampled_from(["", " ", "s3:", "file:", "orders", "file:/x", "s3://b/c", "S3A://b", "x ", " y", "prod"]),
     st.text(alphabet="/:@, x=A1[].*?;#", max_size=8),
 )
 PATH_TEXT = st.lists(SEGMENTS, max_size=6).map("/".join)
@@ -82,9 +71,7 @@ ODD_NAMESPACES = st.one_of(
     ANY_TEXT,
     PATH_TEXT,
     st.tuples(
-        st.sampled_from(
-            ["s3", "S3A", "file", "hdfs", "postgres", "jdbc:mysql", "kafka", "abfss", "sqlite", "x"]
-        ),
+        st.sampled_from(["s3", "S3A", "file", "hdfs", "postgres", "jdbc:mysql", "kafka", "abfss", "sqlite", "x"]),
         st.sampled_from([":", ":/", "://", ":///"]),
         st.text(alphabet="/:@, hB1[].?;#", max_size=16),
     ).map("".join),
@@ -120,9 +107,7 @@ def test_no_text_raises(text: str) -> None:
     assert isinstance(is_staging(text), bool)
 
 
-FOLDERS = st.lists(st.text(alphabet="abcdefgh_", min_size=3, max_size=8), min_size=1, max_size=4).map(
-    "/".join
-)
+FOLDERS = st.lists(st.text(alphabet="abcdefgh_", min_size=3, max_size=8), min_size=1, max_size=4).map("/".join)
 DATE_FORMS = st.sampled_from(
     ["%Y-%m-%d", "%Y%m%d", "%Y%m", "%Y-%m", "%Y", "%Y/%m/%d", "%Y/%m", "dt=%Y-%m-%d", "year=%Y/month=%m"]
 )
@@ -131,9 +116,7 @@ NAMESPACE_FORMS = st.sampled_from(["s3://b", "gs://b", "hdfs://nn:8020", "file",
 
 
 @given(NAMESPACE_FORMS, FOLDERS, DATE_FORMS, DAYS, DAYS)
-def test_two_dates_of_a_path_are_one_dataset(
-    namespace: str, folder: str, form: str, one: date, other: date
-) -> None:
+def test_two_dates_of_a_path_are_one_dataset(namespace: str, folder: str, form: str, one: date, other: date) -> None:
     first, second = (canonical_dataset(namespace, f"{folder}/{day:{form}}") for day in (one, other))
     assert first == second
     assert first.name.lstrip("/") == folder
@@ -154,9 +137,7 @@ def test_partition_key_leads_back_to_its_dataset(namespace: str, folder: str) ->
 
 @given(NAMESPACE_FORMS | st.just("postgres://db:5432") | st.just("bigquery"), FOLDERS)
 def test_canonical_urn_agrees_with_canonical_dataset(namespace: str, name: str) -> None:
-    assert canonical_urn(f"{namespace}/{name}/dt=1") == canonical_urn(
-        canonical_dataset(namespace, f"{name}/dt=1").urn
-    )
+    assert canonical_urn(f"{namespace}/{name}/dt=1") == canonical_urn(canonical_dataset(namespace, f"{name}/dt=1").urn)
 
 
 @pytest.mark.parametrize(
@@ -167,9 +148,7 @@ def test_canonical_urn_agrees_with_canonical_dataset(namespace: str, name: str) 
         pytest.param("file:///x", ("file", "/x"), id="file-three-slashes"),
         pytest.param("/x", ("file", "/x"), id="bare-path"),
         pytest.param("hdfs://nn:8020/p", ("hdfs://nn", "/p"), id="hdfs"),
-        pytest.param(
-            "abfss://c@a.dfs.core.windows.net/p", ("abfss://c@a.dfs.core.windows.net", "p"), id="azure"
-        ),
+        pytest.param("abfss://c@a.dfs.core.windows.net/p", ("abfss://c@a.dfs.core.windows.net", "p"), id="azure"),
         pytest.param("dbfs:/mnt/x", ("dbfs", "/mnt/x"), id="dbfs"),
         pytest.param("jdbc:postgresql://h:5432/db?user=u", ("postgres://h", "db"), id="jdbc"),
         pytest.param("kafka://b:9092/orders", ("kafka://b", "orders"), id="topic"),
@@ -204,9 +183,7 @@ def test_location_splits_into_namespace_and_path(location: str, expected: tuple[
         ),
         pytest.param({"name": "s3a://lake/x"}, ("s3://lake", "x"), id="name-is-a-uri"),
         pytest.param({"name": "/data/x"}, ("file", "/data/x"), id="name-is-a-path"),
-        pytest.param(
-            {"name": "taxi", "database": "raw", "catalog": "spark"}, ("spark", "raw.taxi"), id="catalog"
-        ),
+        pytest.param({"name": "taxi", "database": "raw", "catalog": "spark"}, ("spark", "raw.taxi"), id="catalog"),
         pytest.param(
             {"name": "spark.raw.taxi", "database": "raw", "catalog": "spark"},
             ("spark", "raw.taxi"),
@@ -228,14 +205,10 @@ def test_location_splits_into_namespace_and_path(location: str, expected: tuple[
             ("kafka://b", "orders"),
             id="topic-location",
         ),
-        pytest.param(
-            {"name": "users", "location": "datasource:public.users"}, ("acme", "users"), id="odd-location"
-        ),
+        pytest.param({"name": "users", "location": "datasource:public.users"}, ("acme", "users"), id="odd-location"),
     ],
 )
-def test_simple_form_name_takes_namespace_of_the_best_clue(
-    fields: dict[str, str], expected: tuple[str, str]
-) -> None:
+def test_simple_form_name_takes_namespace_of_the_best_clue(fields: dict[str, str], expected: tuple[str, str]) -> None:
     assert simple_dataset(**fields, default_namespace="acme") == expected
 
 
@@ -312,23 +285,15 @@ def test_reading_back_an_output_is_a_self_read() -> None:
             ("snowflake://acct", "SHOP.public.orders"),
             id="rule-holds-for-every-spelling",
         ),
-        pytest.param(
-            "hdfs://nn/wh/{t}", "s3://lake/{t}", "hdfs://nn:8020/wh/x/dt=1", ("s3://lake", "x"), id="urn"
-        ),
+        pytest.param("hdfs://nn/wh/{t}", "s3://lake/{t}", "hdfs://nn:8020/wh/x/dt=1", ("s3://lake", "x"), id="urn"),
         pytest.param("demo/{t}", "prod/{t}", "demo/a/b", None, id="variable-has-no-slash"),
         pytest.param("demo/{t*}", "prod/{t}", "demo/a/b", ("prod", "a/b"), id="deep-variable"),
         pytest.param("demo/{t}", "prod/{t}", "xdemo/a", None, id="anchored-at-the-start"),
         pytest.param("demo/a", "prod/a", "demo/ab", None, id="anchored-at-the-end"),
-        pytest.param(
-            "{env}_db/{t}", "db-{env}/{t}", "dev_db/x.y", ("db-dev", "x.y"), id="variable-in-namespace"
-        ),
+        pytest.param("{env}_db/{t}", "db-{env}/{t}", "dev_db/x.y", ("db-dev", "x.y"), id="variable-in-namespace"),
         pytest.param("demo/a.b", "prod/x", "demo/aXb", None, id="dot-is-a-dot"),
-        pytest.param(
-            "demo/{t}_v2", "prod/{t}", "demo/my_v2_table_v2", ("prod", "my_v2_table"), id="repeated-text"
-        ),
-        pytest.param(
-            "demo/{a*}/x{b}", "p/{b}", "demo/1/x2/3/x4", ("p", "4"), id="later-variable-needs-the-rest"
-        ),
+        pytest.param("demo/{t}_v2", "prod/{t}", "demo/my_v2_table_v2", ("prod", "my_v2_table"), id="repeated-text"),
+        pytest.param("demo/{a*}/x{b}", "p/{b}", "demo/1/x2/3/x4", ("p", "4"), id="later-variable-needs-the-rest"),
         pytest.param("demo/{t}", "prod/{t}", "demo/", None, id="variable-is-never-empty"),
         pytest.param("demo/{a}.{b}.{c}.z", "p/{a}", "demo/" + "a." * 990, None, id="hostile-name-ends-soon"),
         pytest.param("s3://b/{a}/{b}", "s3://c/{b}/{a}", ("s3a://b", "x/y"), ("s3://c", "y/x"), id="swap"),
@@ -345,14 +310,10 @@ def test_alias_rule(
     st.lists(st.text(alphabet="ab/", min_size=1, max_size=2), min_size=4, max_size=4),
     st.text(alphabet="ab/", max_size=12),
 )
-def test_alias_pattern_fits_what_its_regular_expression_fits(
-    variables: list[str], texts: list[str], name: str
-) -> None:
+def test_alias_pattern_fits_what_its_regular_expression_fits(variables: list[str], texts: list[str], name: str) -> None:
     named = [variable.replace("v", f"v{index}") for index, variable in enumerate(variables)]
     pattern = "".join(text + variable for text, variable in zip(texts, named, strict=False)) + texts[3]
-    regex = "".join(
-        text + (".+" if "*" in variable else "[^/]+") for text, variable in zip(texts, named, strict=False)
-    )
+    regex = "".join(text + (".+" if "*" in variable else "[^/]+") for text, variable in zip(texts, named, strict=False))
     fits = apply_rules(f"n_{name}", compile_rules([(f"n_{pattern}", "x/y")])) is not None
     assert fits == bool(re.fullmatch(f"n_{regex}{texts[3]}", f"n_{name}"))
 

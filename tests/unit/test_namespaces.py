@@ -17,9 +17,7 @@ NAMESPACES = [
         "abfss://Raw@acct.dfs.core.windows.net",
         id="azure-container-is-no-credential",
     ),
-    pytest.param(
-        "postgresql://DB.Example.COM:5432", "postgres://db.example.com", id="postgresql-is-postgres"
-    ),
+    pytest.param("postgresql://DB.Example.COM:5432", "postgres://db.example.com", id="postgresql-is-postgres"),
     pytest.param("postgresql+psycopg2://db:5432", "postgres://db", id="driver-suffix"),
     pytest.param("postgres://db:5433", "postgres://db:5433", id="other-port-stays"),
     pytest.param("postgres://app:p@ss@db:5432/", "postgres://db", id="credentials-dropped"),
@@ -47,9 +45,7 @@ NAMESPACES = [
     pytest.param("spanner://Project:instance", "spanner://project:instance", id="colon-that-is-no-port"),
     pytest.param("duckdb://Shop.duckdb", "duckdb://Shop.duckdb", id="database-file-keeps-its-case"),
     pytest.param("sqlite:///Data/x@1.db", "sqlite:///Data/x@1.db", id="database-path-untouched"),
-    pytest.param(
-        "azurecosmos://H.azure.com/dbs/Shop/", "azurecosmos://h.azure.com/dbs/Shop", id="path-keeps-its-case"
-    ),
+    pytest.param("azurecosmos://H.azure.com/dbs/Shop/", "azurecosmos://h.azure.com/dbs/Shop", id="path-keeps-its-case"),
     pytest.param("arn:aws:glue:eu-west-1:123456789012", "arn:aws:glue:eu-west-1:123456789012", id="arn"),
     pytest.param(" bigquery\n", "bigquery", id="bare-is-stripped"),
     pytest.param("Airflow-Prod", "Airflow-Prod", id="bare-keeps-its-case"),

@@ -24,9 +24,7 @@ PATHS = [
         ("data", "s3://b/data/date=*/country=US", "b:data"),
         id="hive-keys-and-trailing-slash",
     ),
-    pytest.param(
-        "s3://b/out_v2/IN/20251003-20251231", ("out_v2", "s3://b/out_v2/IN/*", "b:out_v2"), id="date-range"
-    ),
+    pytest.param("s3://b/out_v2/IN/20251003-20251231", ("out_v2", "s3://b/out_v2/IN/*", "b:out_v2"), id="date-range"),
     pytest.param("s3://b/out/2024-01-01_2024-01-31", ("out", "s3://b/out/*", "b:out"), id="iso-date-range"),
     pytest.param("s3://b/data/20251003", ("data", "s3://b/data/*", "b:data"), id="compact-date-at-the-end"),
     pytest.param("s3://b/data/2024-05", ("data", "s3://b/data/*", "b:data"), id="iso-month"),
@@ -34,25 +32,17 @@ PATHS = [
     pytest.param("s3://b/x/10:30:00", ("x", "s3://b/x/*", "b:x"), id="time-of-day"),
     pytest.param("s3://b/x/2024/05/01", ("x", "s3://b/x/*/*/*", "b:x"), id="date-in-folders"),
     pytest.param("s3://b/x/2024/5/1/23", ("x", "s3://b/x/*/*/*/*", "b:x"), id="hour-in-folders"),
-    pytest.param(
-        "s3://b/x/123456", ("x/123456", "s3://b/x/123456", "b:123456"), id="number-that-is-no-month"
-    ),
+    pytest.param("s3://b/x/123456", ("x/123456", "s3://b/x/123456", "b:123456"), id="number-that-is-no-month"),
     pytest.param("s3://b/x/05", ("x/05", "s3://b/x/05", "b:05"), id="number-without-a-year"),
     pytest.param(
         "s3a://lake/sales/year=2024/month=01/part-0000.parquet",
         ("sales", "s3://lake/sales/year=*/month=*", "lake:sales"),
         id="part-file",
     ),
-    pytest.param(
-        "s3://b/x/part-00000-a.c000.snappy.parquet", ("x", "s3://b/x", "b:x"), id="part-file-unpartitioned"
-    ),
+    pytest.param("s3://b/x/part-00000-a.c000.snappy.parquet", ("x", "s3://b/x", "b:x"), id="part-file-unpartitioned"),
     pytest.param("s3://b/x/dt=1/orders.csv", ("x", "s3://b/x/dt=*", "b:x"), id="file-after-key"),
-    pytest.param(
-        "s3://b/x/dt=1/orders", ("x/dt=1/orders", "s3://b/x/dt=*/orders", "b:orders"), id="folder-after-key"
-    ),
-    pytest.param(
-        "s3://b/x/2024-01-01/a1.snappy.parquet", ("x", "s3://b/x/*", "b:x"), id="packed-file-after-date"
-    ),
+    pytest.param("s3://b/x/dt=1/orders", ("x/dt=1/orders", "s3://b/x/dt=*/orders", "b:orders"), id="folder-after-key"),
+    pytest.param("s3://b/x/2024-01-01/a1.snappy.parquet", ("x", "s3://b/x/*", "b:x"), id="packed-file-after-date"),
     pytest.param(
         "s3://b/exports/orders.snappy.parquet",
         ("exports/orders.snappy.parquet", "s3://b/exports/orders.snappy.parquet", "b:orders.snappy.parquet"),
@@ -64,9 +54,7 @@ PATHS = [
         ("2024-01-01", "s3://my-bucket/*", "my-bucket:2024-01-01"),
         id="one-stays",
     ),
-    pytest.param(
-        "gs://my-bucket/data/2024-01-01/US/", ("data", "gs://my-bucket/data/*/US", "my-bucket:data"), id="gs"
-    ),
+    pytest.param("gs://my-bucket/data/2024-01-01/US/", ("data", "gs://my-bucket/data/*/US", "my-bucket:data"), id="gs"),
     pytest.param("s3://b", ("/", "s3://b", "b"), id="bucket-root"),
     pytest.param("s3://b//x///y//", ("x/y", "s3://b/x/y", "b:y"), id="duplicate-slashes"),
     pytest.param(
@@ -77,9 +65,7 @@ PATHS = [
     pytest.param("hdfs://nn:9000/data/x", ("/data/x", "hdfs://nn:9000/data/x", "nn:x"), id="hdfs-other-port"),
     pytest.param("file:///data/out", ("/data/out", "file:/data/out", "out"), id="file-uri"),
     pytest.param("file:/tmp/wh/trips", ("/tmp/wh/trips", "file:/tmp/wh/trips", "trips"), id="file-one-slash"),
-    pytest.param(
-        "/data/US/agg", ("/data/US/agg", "file:/data/US/agg", "agg"), id="country-in-the-middle-stays"
-    ),
+    pytest.param("/data/US/agg", ("/data/US/agg", "file:/data/US/agg", "agg"), id="country-in-the-middle-stays"),
     pytest.param(
         "/data/2024/01/01/data.csv",
         ("/data/2024/01/01/data.csv", "file:/data/*/*/*/data.csv", "data.csv"),
@@ -176,9 +162,7 @@ def test_no_patterns_cut_nothing() -> None:
         pytest.param(("bad", "a*a*a*a*b", "time", True), "a*a*a*a*b", id="too-many-repeats"),
     ],
 )
-def test_unusable_pattern_is_refused_with_its_name_and_value(
-    row: tuple[str, str, str, bool], said: str
-) -> None:
+def test_unusable_pattern_is_refused_with_its_name_and_value(row: tuple[str, str, str, bool], said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         Patterns.from_rows([row])
     assert "'bad'" in caught.value.message
@@ -194,9 +178,7 @@ def test_pattern_name_is_unique() -> None:
 @pytest.mark.parametrize(
     ("path", "context", "key"),
     [
-        pytest.param(
-            "s3://b/x/US/202601", {"country": "US", "date": "202601"}, "country=US", id="bare-values"
-        ),
+        pytest.param("s3://b/x/US/202601", {"country": "US", "date": "202601"}, "country=US", id="bare-values"),
         pytest.param("s3://b/x/*/202601", {"date": "202601"}, "GLOBAL", id="wildcard-says-nothing"),
         pytest.param("/x/2024/01/02/a.csv", {"date": "2024-01-02"}, "GLOBAL", id="date-folders"),
         pytest.param(

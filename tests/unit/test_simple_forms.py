@@ -137,9 +137,7 @@ def test_a_job_that_ends_before_it_starts_keeps_its_times_and_says_so() -> None:
     translated = metadata(started_at="2026-10-25T02:50:00Z", ended_at="2026-10-25T02:10:00Z")
 
     assert [e["eventTime"] for e in events_of(translated)] == ["2026-10-25T02:50:00Z", "2026-10-25T02:10:00Z"]
-    assert translated.notes == [
-        "the job ends at 2026-10-25T02:10:00Z, before its start at 2026-10-25T02:50:00Z"
-    ]
+    assert translated.notes == ["the job ends at 2026-10-25T02:10:00Z, before its start at 2026-10-25T02:50:00Z"]
 
 
 @pytest.mark.parametrize(

@@ -306,8 +306,6 @@ def test_one_name_at_two_places_means_the_input_as_source_and_the_output_as_targ
 
 
 def test_a_declaration_without_a_place_takes_it_from_its_namesake() -> None:
-    event = run_event(
-        inputs=[{"name": "lake:orders"}, {"name": "lake:orders", "location": "s3://lake/orders"}]
-    )
+    event = run_event(inputs=[{"name": "lake:orders"}, {"name": "lake:orders", "location": "s3://lake/orders"}])
 
     assert ids(event["inputs"]) == [("s3://lake", "orders")]

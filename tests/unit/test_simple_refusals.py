@@ -193,9 +193,7 @@ def test_nul_characters_are_refused_wherever_they_stand() -> None:
 
 
 def test_an_escaped_backslash_before_u0000_is_plain_text() -> None:
-    translated = translate_metadata(
-        rb'{"job_id": "a\\u0000"}', default_namespace="house", received_at=RECEIVED
-    )
+    translated = translate_metadata(rb'{"job_id": "a\\u0000"}', default_namespace="house", received_at=RECEIVED)
 
     assert translated.job_id == r"a\u0000"
 
@@ -273,9 +271,7 @@ LIKELY_PAYLOADS = st.fixed_dictionaries(
         "anomalies": records("dataset_name", "anomaly_type", "current_value", "threshold", "message"),
         "execution_metrics": VALUES,
         "schemas": st.lists(
-            st.fixed_dictionaries(
-                {"dataset_name": TEXTS, "fields": records("name", "data_type", "nullable")}
-            ),
+            st.fixed_dictionaries({"dataset_name": TEXTS, "fields": records("name", "data_type", "nullable")}),
             max_size=3,
         )
         | VALUES,
@@ -286,9 +282,7 @@ LIKELY_PAYLOADS = st.fixed_dictionaries(
 @FORMS
 @settings(max_examples=300, deadline=None)
 @given(body=(VALUES | LIKELY_PAYLOADS).map(as_body) | st.binary(max_size=40))
-def test_any_body_is_translated_or_refused_with_reasons(
-    translate: Callable[..., Translated], body: bytes
-) -> None:
+def test_any_body_is_translated_or_refused_with_reasons(translate: Callable[..., Translated], body: bytes) -> None:
     try:
         translated = translate(body, default_namespace="house", received_at=RECEIVED)
     except (Unparsable, InvalidFields) as refused:

@@ -19,7 +19,7 @@ from headgate.domain.schema import Field, schema_hash
 from headgate.openlineage.stages import execution_totals, stage_row
 
 Count = Annotated[int, Meta(ge=0, le=9_223_372_036_854_775_807)]
-_URI = re.compile(r"^[A-Za-z][A-Za-z0-9+.\-]*:[^\s]*$")
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:[^\s]*\Z")
 MAX_NESTED_FIELDS = 20_000
 
 

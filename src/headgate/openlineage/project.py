@@ -253,8 +253,10 @@ class Projector:
         if facts.event_type == "START":
             return
         for group, directions in ((outputs, _OUTPUT_METRICS), (inputs, _INPUT_METRICS), (facets, _FACET_METRICS)):
-            for name in group.keys() & directions.keys():
-                if value := _value(facts, name, group[name]):
+            for name in (name for name in group if name in directions):
+                # The dataset's own facets have been read, and counted if wrong, with what they say of it.
+                value = group[name].value if group is facets else _value(facts, name, group[name])
+                if value is not None:
                     if isinstance(value, AssertionsFacet):
                         facts.tests.extend(_assertions(use.dataset, value))
                     else:
@@ -270,12 +272,8 @@ class Projector:
             partition_count=_number(value.partition_count),
             columns=value.column_metrics or None,
         )
-        if (metric.row_count, metric.byte_size, metric.file_count, metric.columns) != (
-            None,
-            None,
-            None,
-            None,
-        ):
+        figures = (metric.row_count, metric.byte_size, metric.file_count, metric.partition_count, metric.columns)
+        if any(figure is not None for figure in figures):
             facts.metrics.append(metric)
 
     def _column_edges(self, facet: ColumnLineageFacet) -> Iterable[ColumnEdge]:

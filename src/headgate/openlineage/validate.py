@@ -6,7 +6,6 @@ does the slow way walk the whole body and list each wrong field with its path.
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import NamedTuple
@@ -30,9 +29,9 @@ from headgate.openlineage.explain import (
 )
 from headgate.openlineage.facets import FacetReader, is_uri
 
-_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_OPENERS_AND_CLOSERS = bytes(b for b in range(256) if b not in b"{}[]")
-
+_NO_BRACKETS = bytes(b for b in range(256) if b not in b"{}[]")
+_NO_MARKS = bytes(b for b in range(256) if b not in b'{}[]"')
+_AS_BRACES = bytes.maketrans(b"[]", b"{}")
 
 STRICT = Rules()
 
@@ -73,10 +72,10 @@ def check_event(body: bytes, rules: Rules, reader: FacetReader) -> Checked:
         raise unparsable(error) from None
     if b"\\u0000" in body:
         _refuse_nul(body)
-    return _check_fields(event, body, rules, reader, lenient)
+    return _check_fields(event, lenient, body, rules, reader)
 
 
-def _check_fields(event: Event, body: bytes, rules: Rules, reader: FacetReader, lenient: bool) -> Checked:
+def _check_fields(event: Event, lenient: bool, body: bytes, rules: Rules, reader: FacetReader) -> Checked:
     kind = "run" if event.run is not UNSET else "dataset" if event.dataset is not UNSET else "job"
     event_time = event.eventTime
     if event_time.tzinfo is None:
@@ -100,8 +99,11 @@ def _check_fields(event: Event, body: bytes, rules: Rules, reader: FacetReader, 
             facet = reader.read(name, raw)
             facets[name] = facet  # type: ignore[assignment]  # read once, for validation and projection both
             if not facet.has_base:
-                if not (rules.lenient and facet.is_object):
+                if not rules.lenient:
                     _explain(body, rules)
+                if not facet.is_object:
+                    # Null, which leniency leaves out; anything else is refused there.
+                    return _check_fields(*_slow(body, rules), body, rules, reader)
                 lenient = True
     return Checked(event, kind, event_time, lenient)
 
@@ -151,32 +153,27 @@ def _refuse_nul(body: bytes) -> None:
 
 
 def _depth_over(body: bytes, limit: int) -> bool:
-    # Most events do not even open as many objects and arrays as may nest.
-    if body.count(b"{") + body.count(b"[") <= limit:
+    # Most events do not even hold as many objects and arrays as may nest.
+    if len(body.translate(None, _NO_BRACKETS)) <= 2 * limit:
         return False
     marks = _structure(body)
-    # 2 x limit marks cannot nest deeper than limit. Removing innermost pairs, objects and then arrays, lowers the
-    # depth by two at most, so few rounds settle almost every body at C speed.
-    settled = 0
-    while len(marks) > 2 * (limit - settled):
-        shorter = marks.replace(b"{}", b"").replace(b"[]", b"")
-        if len(shorter) == len(marks) or settled >= limit:
-            return settled + _exact_depth(marks) > limit and _exact_depth(_structure(body)) > limit
-        marks, settled = shorter, settled + 2
-    return False
+    # Removing the innermost pairs lowers the depth by one, and 2 x limit marks cannot nest deeper than limit: few
+    # rounds settle almost every body, at C speed.
+    for settled in range(limit):
+        if len(marks) <= 2 * (limit - settled):
+            return False
+        shorter = marks.replace(b"{}", b"")
+        if len(shorter) == len(marks):
+            return False  # unbalanced, which is for the decoder to say
+        marks = shorter
+    return bool(marks)
 
 
 def _structure(body: bytes) -> bytes:
-    """The brackets and braces that are not inside strings."""
+    """The brackets of a body that are not inside strings, all of them as braces."""
     if b"\\" in body:
         body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    marks = body.translate(None, _NOT_STRUCTURE).replace(b'""', b"")
-    return b"".join(marks.split(b'"')[::2]) if b'"' in marks else marks
-
-
-def _exact_depth(marks: bytes) -> int:
-    depth = deepest = 0
-    for mark in marks:
-        depth += 1 if mark in b"{[" else -1
-        deepest = max(deepest, depth)
-    return deepest
+    marks = body.translate(None, _NO_MARKS).replace(b'""', b"")
+    if b'"' in marks:
+        marks = b"".join(marks.split(b'"')[::2])
+    return marks.translate(_AS_BRACES)

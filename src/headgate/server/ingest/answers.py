@@ -79,7 +79,7 @@ def simple(translated: Translated) -> tuple[int, dict[str, Any]]:
     body = {
         "status": "accepted",
         "job_id": translated.job_id,
-        "message": f"stored as {len(translated.events)} events{notes}",
+        "message": f"stored as {_count(len(translated.events), 'event')}{notes}",
         "datasets_processed": translated.datasets,
         "edges_created": translated.edges,
     }
@@ -108,6 +108,10 @@ def _status(failed: Sequence[HeadgateError], received: int) -> tuple[int, str]:
         return 207, "partial_success"
     # Official clients retry a 503 and do not retry a 422.
     return (503 if all(error.retryable for error in failed) else 422), "error"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _now() -> str:

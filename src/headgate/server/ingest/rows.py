@@ -232,7 +232,8 @@ class UseRow(Struct):
 
     def is_known(self, memory: Memory) -> bool:
         """Whether all that this group shows of it is what was stored last."""
-        if self.job_id is None or len(self.contents) > 1 + (self.start_hash is not None):
+        phases = (self.start_hash is not None) + (self.facets_hash is not None)
+        if self.job_id is None or len(self.contents) > phases:
             return False
         known = memory.use(self.key)
         return (

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
+import asyncpg
 import msgspec
 from msgspec import Struct
 
@@ -41,6 +42,11 @@ _THREAD_BYTES = 512 * 1024
 _SLICE = 100
 # An array has at most one more element than commas; events have dozens of commas each.
 _MAX_COMMAS = 4_000_000
+# Each event of an array has its own line in the answer, and each refused one a row.
+_MAX_EVENTS = 100_000
+_MAX_KEPT = 10_000
+
+_FEWER = "send fewer events at once"
 
 Translate = Callable[..., Translated]
 
@@ -104,8 +110,13 @@ class Ingest:
     async def accept_array(self, request: Request, body: bytes) -> list[Result]:
         """Store the events of an array; a result for each, at its place in the request."""
         tenant = await self._tenants.get(request.principal.organization_id)
-        check_text(body, tenant.rules.max_depth + 1)
-        raws = self._elements(body)
+        try:
+            check_text(body, tenant.rules.max_depth + 1)
+            raws = self._elements(body)
+        except HeadgateError as error:
+            self._count_refusal(request, error)
+            await self.keep_refused(request, [(error, body)])
+            raise
         return await self._accept_all(request, tenant, raws)
 
     async def accept_simple(self, request: Request, body: bytes, translate: Translate) -> Translated:
@@ -201,15 +212,18 @@ class Ingest:
 
     def _elements(self, body: bytes) -> list[bytes]:
         if body.count(b",") > _MAX_COMMAS:
-            raise TooLarge("the array has too many values", hint="send fewer events at once")
+            raise TooLarge("the array has too many values", hint=_FEWER)
         try:
-            return [bytes(raw) for raw in decode_array(body)]
+            raws = decode_array(body)
         except msgspec.ValidationError:
             raise InvalidFields(
                 [FieldError("$", "must be an array of events")], hint="send one event to /api/v1/lineage"
             ) from None
         except (msgspec.DecodeError, RecursionError) as error:
             raise unparsable(error) from None
+        if len(raws) > _MAX_EVENTS:
+            raise TooLarge(f"the array has {len(raws)} events, over the limit of {_MAX_EVENTS}", hint=_FEWER)
+        return [bytes(raw) for raw in raws]
 
     def _result(self, request: Request, index: int, event: Prepared, verdict: Answer) -> Result:
         tenant_code, route = request.principal.tenant_code, request.route
@@ -228,7 +242,7 @@ class Ingest:
 
     async def keep_refused(self, request: Request, refused: Sequence[tuple[HeadgateError, bytes]]) -> None:
         """Keep the beginning of what was refused. Best effort: the refusal itself does not depend on it."""
-        rows = [_refused_row(request, error, body) for error, body in refused if not error.retryable]
+        rows = [_refused_row(request, error, body) for error, body in refused[:_MAX_KEPT] if not error.retryable]
         if not rows:
             return
         try:
@@ -236,7 +250,7 @@ class Ingest:
                 await conn.execute(
                     Q.insert_refused, request.principal.organization_id, *map(list, zip(*rows, strict=True))
                 )
-        except Unavailable as error:
+        except (Unavailable, asyncpg.PostgresError) as error:
             log.warning("refused events could not be kept", extra={"error": str(error), "events": len(rows)})
 
 

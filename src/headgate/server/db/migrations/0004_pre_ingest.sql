@@ -97,17 +97,21 @@ BEGIN
                     ORDER BY u.i);
     EXIT WHEN attempt = 2 OR array_position(found, NULL) IS NULL;
     INSERT INTO datasets (organization_id, namespace, name, display_name, type, location, first_seen_at)
-    SELECT p_organization, d_namespace[w.i], d_name[w.i], d_display[w.i], d_type[w.i], d_location[w.i], p_seen_at
-      FROM generate_subscripts(found, 1) AS w (i)
-     WHERE found[w.i] IS NULL
+    SELECT p_organization, u.namespace, u.name, u.display, u.type, u.location, p_seen_at
+      FROM unnest(found, d_namespace, d_name, d_display, d_type, d_location)
+           AS u (known, namespace, name, display, type, location)
+     WHERE u.known IS NULL
      ORDER BY 2, 3
     ON CONFLICT (organization_id, namespace, name) DO NOTHING;
+    -- Lateral, so that the names are looked up one by one and never all datasets against all names.
     INSERT INTO dataset_aliases (organization_id, namespace, name, dataset_id, source)
-    SELECT p_organization, d.namespace, d.name, d.id, 'primary'
-      FROM generate_subscripts(found, 1) AS w (i)
-      JOIN datasets d ON d.organization_id = p_organization AND d.namespace = d_namespace[w.i]
-                     AND d.name = d_name[w.i]
-     WHERE found[w.i] IS NULL
+    SELECT p_organization, u.namespace, u.name, d.id, 'primary'
+      FROM unnest(found, d_namespace, d_name) AS u (known, namespace, name)
+     CROSS JOIN LATERAL (SELECT x.id
+                           FROM datasets x
+                          WHERE x.organization_id = p_organization AND x.namespace = u.namespace AND x.name = u.name
+                         OFFSET 0) d
+     WHERE u.known IS NULL
      ORDER BY 2, 3
     ON CONFLICT (organization_id, namespace, name) DO NOTHING;
   END LOOP;
@@ -132,9 +136,13 @@ BEGIN
                  (u.facets_hash IS NOT NULL AND u.facets_hash IS DISTINCT FROM t.facets_hash)
                    OR (u.start_hash IS NOT NULL AND u.start_hash IS DISTINCT FROM t.start_hash) AS facets_differ,
                  u.columns_hash IS NOT NULL AND u.columns_hash IS DISTINCT FROM t.columns_hash AS columns_differ,
-                 -- A reader may see fewer columns than there are; once a writer has spoken, only writers count.
-                 u.schema IS NOT NULL AND u.schema IS DISTINCT FROM d.schema_hash
-                   AND NOT (u.role = 'input' AND coalesce(d.schema_by, 'input') <> 'input') AS schema_differs
+                 -- A reader may see fewer columns than there are; once a writer has spoken, only writers count. A
+                 -- writer who says what so far only readers have said has to be looked at, too.
+                 u.schema IS NOT NULL
+                   AND CASE WHEN u.role = 'input'
+                            THEN u.schema IS DISTINCT FROM d.schema_hash AND coalesce(d.schema_by, 'input') = 'input'
+                            ELSE u.schema IS DISTINCT FROM d.schema_hash OR d.schema_by = 'input'
+                       END AS schema_differs
             FROM unnest(h_job, h_dataset, h_role, h_start_hash, h_facets_hash, h_columns_hash, h_schema)
                  WITH ORDINALITY AS u (job, dataset, role, start_hash, facets_hash, columns_hash, schema, i)
            CROSS JOIN LATERAL (SELECT x.schema_hash, x.schema_by

@@ -1,0 +1,148 @@
+"""`make bench-ingest`: measures the way of an event from bytes to commit; the last line is one JSON object.
+
+Falls short or not, it exits 0: it reports, and whoever reads decides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+import uvloop
+
+from benchmarks import batch, costs, decode, traffic
+from benchmarks.events import Events, mean_size
+from benchmarks.stage import Stage, elapsed_s, say, stage
+
+LIMIT_S = 40 * 60
+# What is left for stopping and cleaning up when time runs out.
+RESERVE_S = 90
+MAX_EVENTS = 5_000_000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long everything is measured."""
+
+    batch_rounds: int = 60
+    batches: int = 20
+    traffic_rounds: int = 15
+    group_events: int = 8000
+    single_events: int = 2000
+    decode_rounds: int = 500
+    sequence_rounds: int = 60
+    trigger_rounds: int = 40
+    organization_rounds: int = 10
+    organizations: tuple[int, ...] = (1, 10, 100)
+    growth_events: int = 500_000
+    growth_step: int = 50_000
+
+
+QUICK = Plan(
+    batch_rounds=3,
+    batches=5,
+    traffic_rounds=2,
+    group_events=1000,
+    single_events=300,
+    decode_rounds=30,
+    sequence_rounds=3,
+    trigger_rounds=3,
+    organization_rounds=1,
+    organizations=(1, 10),
+    growth_events=10_000,
+    growth_step=5000,
+)
+
+
+class Report:
+    """Figures and ratios as they come in."""
+
+    def __init__(self) -> None:
+        self._figures: dict[str, Any] = {}
+        self._ratios: dict[str, float] = {}
+
+    def add(self, figures: dict[str, Any], ratios: dict[str, float] | None = None) -> None:
+        for name, value in {**figures, **(ratios or {})}.items():
+            print(f"{name:36} {_shown(value)}", flush=True)
+        self._figures |= figures
+        self._ratios |= ratios or {}
+
+    def line(self) -> str:
+        return json.dumps({"figures": _rounded(self._figures), "ratios": _rounded(self._ratios)})
+
+
+def _shown(value: Any) -> str:
+    return f"{value:,.2f}" if isinstance(value, float) else str(value)
+
+
+def _rounded(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: round(value, 4) if isinstance(value, float) else value for name, value in values.items()}
+
+
+async def measure(plan: Plan, at: Stage, report: Report) -> None:
+    report.add(_circumstances(at))
+    report.add(*await decode.measure(rounds=plan.decode_rounds))
+    tallies = await batch.compare_with_copy(at, rounds=plan.batch_rounds, batches=plan.batches)
+    report.add(*batch.batch_figures(tallies))
+    report.add(
+        *await traffic.measure(
+            at, rounds=plan.traffic_rounds, group_events=plan.group_events, single_events=plan.single_events
+        )
+    )
+    report.add(*await costs.sequence_check(at, rounds=plan.sequence_rounds))
+    report.add(*await costs.trigger(at, rounds=plan.trigger_rounds))
+    report.add(*await costs.organizations(at, rounds=plan.organization_rounds, counts=plan.organizations))
+    await _grow(plan, at, report)
+    report.add({"seconds": elapsed_s()})
+
+
+async def _grow(plan: Plan, at: Stage, report: Report) -> None:
+    say(f"growing an empty database to {plan.growth_events:,} events")
+    rates, bytes_per_event = await batch.growth(
+        at,
+        events=plan.growth_events,
+        step=plan.growth_step,
+        has_time=lambda: elapsed_s() < LIMIT_S - RESERVE_S,
+    )
+    figures: dict[str, Any] = {f"growth_{events}_per_s": rate for events, rate in rates}
+    figures["growth_events"] = rates[-1][0] if rates else 0
+    figures["database_bytes_per_event"] = bytes_per_event
+    report.add(figures, {"growth_last_vs_first": rates[-1][1] / rates[0][1]} if rates else {})
+
+
+def _circumstances(at: Stage) -> dict[str, Any]:
+    return {
+        "event_bytes": mean_size(Events(1).take(2000)),
+        "cores": os.cpu_count(),
+        "load_average": os.getloadavg()[0],
+        "memory_gib": psutil.virtual_memory().total / 2**30,
+        "python": platform.python_version(),
+        "sync_ms": at.sync_ms(),
+    }
+
+
+def _plan(is_quick: bool) -> Plan:
+    plan = QUICK if is_quick else Plan()
+    wanted = os.environ.get("HEADGATE_BENCH_EVENTS")
+    if not wanted:
+        return plan
+    return Plan(**{**vars(plan), "growth_events": min(int(wanted), MAX_EVENTS)})
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(prog="python -m benchmarks.ingest", description=__doc__)
+    arguments.add_argument("--quick", action="store_true", help="a minute's run that shows that everything works")
+    is_quick = arguments.parse_args().quick or os.environ.get("HEADGATE_BENCH_QUICK") == "1"
+    report = Report()
+    with stage() as at:
+        uvloop.run(measure(_plan(is_quick), at, report))
+    print(report.line())
+
+
+if __name__ == "__main__":
+    main()

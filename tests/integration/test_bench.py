@@ -1,0 +1,39 @@
+"""The ingest benchmark still runs, and its last line is what is read from it. How fast it is, is not tested."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from benchmarks.events import Events, mean_size
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.mark.slow
+async def test_a_quick_run_ends_with_one_line_of_figures_and_ratios() -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "benchmarks.ingest", "--quick"), cwd=REPOSITORY, stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await asyncio.wait_for(process.communicate(), timeout=300)
+    assert process.returncode == 0
+    answer = json.loads(output.decode().splitlines()[-1])
+    assert answer.keys() == {"figures", "ratios"}
+    assert {"batch_vs_copy", "group_vs_naive", "validate_vs_decode"} <= answer["ratios"].keys()
+    assert [name for name, ratio in answer["ratios"].items() if not isinstance(ratio, float) or ratio <= 0] == []
+
+
+@pytest.mark.parametrize("mixed", [False, True], ids=["finished", "started and finished"])
+def test_the_events_that_are_measured_have_the_size_that_is_claimed(mixed: bool) -> None:
+    assert 2300 <= mean_size(Events(1, mixed=mixed).take(1000)) <= 2500
+
+
+def test_no_event_of_a_benchmark_comes_twice_and_each_seed_repeats_itself() -> None:
+    events = Events(1)
+    first = events.take(500) + events.take(500)
+    assert len(set(first)) == 1000
+    assert Events(1).take(1000) == first
+    assert not set(first) & set(Events(2).take(1000))
