@@ -2,47 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
-import gzip
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
-import asyncpg
-import httpx
 import pytest
 
-from headgate.errors import Unavailable
-from headgate.openlineage.packing import unpack
-from headgate.server.db.pool import Connection, Database
-from headgate.settings import Settings
 from tests.conftest import Cluster
-from tests.support.events import PRODUCER, SCHEMA_URL, Json, a_dataset, a_facet, a_run_id, an_event, at
-from tests.support.server import Server, Tenant, running_server
+from tests.support.events import PRODUCER, SCHEMA_URL, Json, a_dataset, a_run_id, an_event, at
+from tests.support.ingest import (
+    BATCH,
+    EVENTS,
+    METADATA,
+    SCHEMA,
+    SINGLE,
+    SINK,
+    a_server,
+    assert_problem,
+    body_for,
+    every_route,
+    post,
+)
+from tests.support.server import Server, Tenant
 
-SINGLE, SINK = "/api/v1/lineage", "/api/openlineage"
-BATCH, EVENTS = "/api/v1/lineage/batch", "/api/v1/lineage/events"
-METADATA, SCHEMA = "/api/v1/ingest/metadata", "/api/v1/ingest/schema"
-ROUTES = [SINGLE, SINK, BATCH, EVENTS, METADATA, SCHEMA]
-PROBLEM = {"type", "title", "status", "detail", "instance", "correlation_id", "code", "hint", "errors"}
-
-every_route = pytest.mark.parametrize("route", ROUTES)
 every_array_route = pytest.mark.parametrize("route", [BATCH, EVENTS])
-
-
-@asynccontextmanager
-async def a_server(cluster: Cluster, database: Database | None = None, **settings: Any) -> AsyncIterator[Server]:
-    name = await cluster.create()
-    database = database or Database(cluster.app_dsn(name), max_size=8)
-    rates = {"rate_global": None, "rate_key": None, "rate_anonymous": None}
-    try:
-        async with running_server(Settings(**rates, **settings, _env_file=None), database) as server:
-            yield server
-    finally:
-        await database.close()
-        await cluster.drop(name)
 
 
 @pytest.fixture(scope="module")
@@ -57,35 +40,8 @@ async def tenant(server: Server) -> Tenant:
     return server.tenant
 
 
-async def post(tenant: Tenant, route: str, body: Any, **headers: str) -> httpx.Response:
-    content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    names = {name.replace("_", "-"): value for name, value in headers.items()}
-    return await tenant.client.post(route, content=content, headers={"content-type": "application/json"} | names)
-
-
-def body_for(route: str) -> Any:
-    """A good body for a route, about a new run or a new table."""
-    if route == METADATA:
-        return {"job_id": a_run_id(), "inputs": [{"name": "a"}], "outputs": [{"name": "b"}]}
-    if route == SCHEMA:
-        fields = [{"name": "id", "data_type": "int"}]
-        return {"job_id": a_run_id(), "schemas": [{"dataset_name": f"t_{a_run_id()}", "fields": fields}]}
-    return [an_event()] if route in (BATCH, EVENTS) else an_event()
-
-
 def is_now(text: str) -> bool:
     return text.endswith("Z") and abs(datetime.fromisoformat(text) - datetime.now(UTC)) < timedelta(minutes=1)
-
-
-def assert_problem(response: httpx.Response, status: int, code: str, route: str) -> Json:
-    assert response.status_code == status, response.text
-    assert response.headers["content-type"] == "application/problem+json"
-    problem: Json = response.json()
-    assert set(problem) == PROBLEM
-    assert (problem["status"], problem["code"], problem["instance"]) == (status, code, route)
-    assert problem["type"] == f"/problems/{code}"
-    assert problem["correlation_id"] == response.headers["x-correlation-id"]
-    return problem
 
 
 async def test_a_single_event_is_201_and_again_200(tenant: Tenant) -> None:
@@ -258,12 +214,12 @@ async def test_the_events_route_answers_one_result_an_event(tenant: Tenant) -> N
         207,
         {
             "correlation_id": "e-1",
-            "stored": 3,
-            "duplicates": 0,
+            "stored": 2,
+            "duplicates": 1,
             "failed": 1,
             "results": [
                 {"index": 0, "status": 200, "message": "stored"},
-                {"index": 1, "status": 200, "message": "stored"},
+                {"index": 1, "status": 200, "message": "duplicate"},
                 {"index": 2, "status": 422},
                 {"index": 3, "status": 200, "message": "stored"},
             ],
@@ -369,167 +325,3 @@ async def test_another_charset_is_415(tenant: Tenant) -> None:
 )
 async def test_the_clients_spellings_of_json_are_taken(tenant: Tenant, content_type: str) -> None:
     assert (await post(tenant, SINGLE, an_event(), content_type=content_type)).status_code == 201
-
-
-async def in_chunks(body: bytes, size: int = 100) -> AsyncIterator[bytes]:
-    for begin in range(0, len(body), size):
-        yield body[begin : begin + size]
-
-
-@every_route
-@pytest.mark.parametrize("chunked", [False, True], ids=["with length", "chunked"])
-async def test_gzip_is_taken_with_and_without_a_length(tenant: Tenant, route: str, chunked: bool) -> None:
-    packed = gzip.compress(json.dumps(body_for(route)).encode(), 3)
-    response = await tenant.client.post(
-        route, content=in_chunks(packed, 7) if chunked else packed, headers={"content-encoding": "gzip"}
-    )
-    assert ("content-length" in response.request.headers) is not chunked
-    assert response.status_code in (200, 201, 202), response.text
-
-
-@pytest.mark.parametrize("size", [1, 10, 100_000], ids=lambda size: f"chunks of {size}")
-async def test_gzip_of_several_members_is_one_body(tenant: Tenant, size: int) -> None:
-    raw = json.dumps(an_event()).encode()
-    packed = b"".join(gzip.compress(raw[begin : begin + 50]) for begin in range(0, len(raw), 50)) + b"\x00" * 20
-    response = await tenant.client.post(SINGLE, content=in_chunks(packed, size), headers={"content-encoding": "gzip"})
-    assert response.status_code == 201, response.text
-
-
-@pytest.mark.parametrize("packed", [b"", b"{}", gzip.compress(b"{}")[:-4]], ids=["empty", "plain", "cut off"])
-async def test_broken_gzip_is_400(tenant: Tenant, packed: bytes) -> None:
-    response = await post(tenant, SINGLE, packed, content_encoding="gzip")
-    assert_problem(response, 400, "body.unparsable", SINGLE)
-
-
-async def test_the_same_event_packed_and_plain_is_one_event(tenant: Tenant) -> None:
-    raw = json.dumps(an_event()).encode()
-    assert (await post(tenant, SINGLE, gzip.compress(raw), content_encoding="gzip")).status_code == 201
-    assert (await post(tenant, SINGLE, raw)).status_code == 200
-
-
-@pytest.mark.parametrize("size", [160_000, 10_000_000], ids=["160 KB", "10 MB"])
-@pytest.mark.parametrize("route", [SINGLE, BATCH])
-async def test_large_events_are_stored_byte_by_byte(tenant: Tenant, server: Server, route: str, size: int) -> None:
-    run = a_run_id()
-    plan = "node \\ü " * (size // 10)
-    raw = json.dumps(an_event(run=run, run_facets={"spark.logicalPlan": a_facet(plan=plan)})).encode()
-    assert len(raw) > size
-
-    response = await post(tenant, route, raw if route == SINGLE else b"[" + raw + b"]")
-
-    assert response.status_code == (201 if route == SINGLE else 200), response.text[:300]
-    async with server.database.tenant(tenant.organization_id) as conn:
-        stored = await conn.fetchval("SELECT raw FROM lineage_events WHERE run_id = $1::uuid", run)
-    assert unpack(stored) == raw
-
-
-@pytest.fixture(scope="module")
-async def small(cluster: Cluster) -> AsyncIterator[Tenant]:
-    """A server with small limits."""
-    async with a_server(cluster, max_body_bytes=10_000, max_unpacked_bytes=20_000) as server:
-        yield server.tenant
-
-
-def padded(size: int) -> bytes:
-    return json.dumps(an_event(run_facets={"x": a_facet(text="x" * size)})).encode()
-
-
-@every_route
-@pytest.mark.parametrize("chunked", [False, True], ids=["with length", "chunked"])
-async def test_a_body_over_the_limit_is_413(small: Tenant, route: str, chunked: bool) -> None:
-    body = padded(10_000)
-    response = await small.client.post(route, content=in_chunks(body) if chunked else body)
-    problem = assert_problem(response, 413, "body.too_large", route)
-    assert "10000" in problem["detail"]
-
-
-@every_route
-async def test_a_body_that_unpacks_to_more_than_the_limit_is_413(small: Tenant, route: str) -> None:
-    packed = gzip.compress(b" " * 1_000_000)
-    assert len(packed) < 10_000
-    problem = assert_problem(await post(small, route, packed, content_encoding="gzip"), 413, "body.too_large", route)
-    assert "20000" in problem["detail"]
-
-
-async def test_members_of_gzip_share_one_limit(small: Tenant) -> None:
-    packed = b"".join(gzip.compress(b" " * 9_000) for _ in range(3))
-    assert (await post(small, SINGLE, packed, content_encoding="gzip")).status_code == 413
-
-
-async def test_a_body_within_the_limits_is_stored(small: Tenant) -> None:
-    assert (await post(small, SINGLE, padded(9_000))).status_code == 201
-    assert (await post(small, SINGLE, gzip.compress(padded(19_000)), content_encoding="gzip")).status_code == 201
-
-
-class Unpluggable(Database):
-    """A database that a test can take away, or make wait."""
-
-    def __init__(self, dsn: str) -> None:
-        super().__init__(dsn, max_size=8)
-        self.is_gone = False
-        self.gate = asyncio.Event()
-        self.gate.set()
-
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
-        await self.gate.wait()
-        if self.is_gone:
-            raise Unavailable("the database does not answer: ConnectionRefusedError", hint="retry after a moment")
-        async with super().connection() as conn:
-            yield conn
-
-
-@pytest.fixture
-async def unpluggable(cluster: Cluster, database_name: str) -> AsyncIterator[tuple[Server, Unpluggable]]:
-    database = Unpluggable(cluster.app_dsn(database_name))
-    settings = Settings(
-        rate_global=None, rate_key=None, max_queue_events=3, group_size=1, group_writers=1, _env_file=None
-    )
-    async with running_server(settings, database) as server:
-        assert (await server.tenant.send(an_event())).status_code == 201
-        yield server, database
-        database.is_gone = False
-        database.gate.set()
-    await database.close()
-
-
-async def test_without_a_database_every_route_is_503_and_retriable(unpluggable: tuple[Server, Unpluggable]) -> None:
-    server, database = unpluggable
-    database.is_gone = True
-    for route in (SINGLE, SINK, METADATA, SCHEMA):
-        response = await post(server.tenant, route, body_for(route))
-        assert_problem(response, 503, "unavailable", route)
-        assert int(response.headers["retry-after"]) >= 1
-    batch = await post(server.tenant, BATCH, [an_event(), {}, an_event()])
-    events = await post(server.tenant, EVENTS, [an_event()])
-
-    assert (batch.status_code, events.status_code) == (207, 503)
-    assert [(f["index"], f["retriable"]) for f in batch.json()["failed_events"]] == [(0, True), (1, False), (2, True)]
-    assert (batch.json()["summary"]["retriable"], batch.json()["summary"]["non_retriable"]) == (2, 1)
-    assert events.headers["retry-after"] == "1"
-    assert events.json()["results"][0]["status"] == 503
-
-
-async def test_service_returns_with_the_database(
-    unpluggable: tuple[Server, Unpluggable], db: asyncpg.Connection
-) -> None:
-    server, database = unpluggable
-    event = an_event()
-    database.is_gone = True
-    assert (await server.tenant.send(event)).status_code == 503
-    database.is_gone = False
-    assert (await server.tenant.send(event)).status_code == 201
-    assert await db.fetchval("SELECT count(*) FROM refused_events") == 0
-
-
-async def test_too_many_waiting_events_are_pushed_back(unpluggable: tuple[Server, Unpluggable]) -> None:
-    server, database = unpluggable
-    database.gate.clear()
-    sent = [asyncio.create_task(server.tenant.send(an_event())) for _ in range(4)]
-    await asyncio.sleep(0.05)
-    refused = await server.tenant.send(an_event())
-    database.gate.set()
-
-    assert_problem(refused, 503, "unavailable", SINGLE)
-    assert "waiting" in refused.json()["detail"]
-    assert [response.status_code for response in await asyncio.gather(*sent)] == [201] * 4

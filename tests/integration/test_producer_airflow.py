@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from tests.conftest import Cluster
-from tests.support import stored
+from tests.support import produced
 from tests.support.golden import golden
 from tests.support.live import Live, live_server
 
@@ -64,19 +64,19 @@ async def live(cluster: Cluster) -> AsyncIterator[Live]:
 
 async def test_every_event_is_accepted_in_every_order(replayed: Live) -> None:
     assert replayed.statuses == [201] * 25
-    assert await stored.event_count(replayed.db) == 25
-    assert await stored.refusals(replayed.db) == []
+    assert await produced.event_count(replayed.db) == 25
+    assert await produced.refusals(replayed.db) == []
 
 
 async def test_states_and_times_do_not_depend_on_the_order(replayed: Live) -> None:
-    found = await stored.runs(replayed.db)
+    found = await produced.runs(replayed.db)
     assert [(run.job, run.job_type, run.state, run.started_at, run.ended_at, run.events) for run in found] == [
         (job, type_, state, at(start), at(end), events) for job, type_, state, start, end, events in RUNS
     ]
 
 
 async def test_queries_belong_to_their_task_and_all_to_the_dag(replayed: Live) -> None:
-    found = await stored.runs(replayed.db)
+    found = await produced.runs(replayed.db)
     ids = {run.job: run.run_id for run in found if run.job_type != "QUERY"}
     for run in found:
         parent = run.job.rpartition(".query.")[0] or ("shop_etl" if run.job != "shop_etl" else None)
@@ -86,7 +86,7 @@ async def test_queries_belong_to_their_task_and_all_to_the_dag(replayed: Live) -
 
 
 async def test_errors_stay_with_the_runs_that_had_them(replayed: Live) -> None:
-    assert {run.job: run.error for run in await stored.runs(replayed.db) if run.error} == {
+    assert {run.job: run.error for run in await produced.runs(replayed.db) if run.error} == {
         "shop_etl.check_quality": "row count check failed: expected >= 100, got 3",
         "shop_etl": "task_failure",
     }
@@ -104,7 +104,7 @@ async def test_jobs_are_of_the_airflow_integration_and_keep_their_facets(replaye
 async def test_one_batch_of_all_events_gives_the_same_runs(live: Live) -> None:
     (answer,) = await live.replay(b"[" + b",".join(EVENTS) + b"]", path="/api/v1/lineage/batch")
     assert (answer.status_code, answer.json()["summary"]["successful"]) == (200, 25)
-    found = [(run.job, run.state, run.started_at, run.ended_at) for run in await stored.runs(live.db)]
+    found = [(run.job, run.state, run.started_at, run.ended_at) for run in await produced.runs(live.db)]
     assert found == [(job, state, at(start), at(end)) for job, _, state, start, end, _ in RUNS]
 
 
@@ -117,4 +117,4 @@ async def test_what_comes_after_the_end_is_refused_only_once_the_end_is_known(li
     answers = await live.replay(EVENTS[-1], json.dumps(late).encode())
     assert [answer.status_code for answer in answers] == [201, 422]
     assert "comes too late" in answers[1].json()["detail"]
-    assert [(run.state, run.events) for run in await stored.runs(live.db)] == [("FAIL", 1)]
+    assert [(run.state, run.events) for run in await produced.runs(live.db)] == [("FAIL", 1)]

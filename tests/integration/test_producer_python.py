@@ -38,7 +38,7 @@ from openlineage.client.facet_v2 import (
 )
 
 from tests.conftest import Cluster
-from tests.support import stored
+from tests.support import produced
 from tests.support.events import T0
 from tests.support.golden import golden
 from tests.support.live import Live, live_server
@@ -253,12 +253,12 @@ async def live(cluster: Cluster) -> AsyncIterator[Live]:
 
 async def test_every_event_of_the_client_is_stored(told: Live) -> None:
     assert told.statuses == [201] * len(the_story())
-    assert await stored.event_count(told.db) == len(the_story())
-    assert await stored.refusals(told.db) == []
+    assert await produced.event_count(told.db) == len(the_story())
+    assert await produced.refusals(told.db) == []
 
 
 async def test_runs_have_the_state_and_times_that_the_client_gave(told: Live) -> None:
-    found = {run.run_id: (run.state, run.started_at, run.ended_at, run.events) for run in await stored.runs(told.db)}
+    found = {run.run_id: (run.state, run.started_at, run.ended_at, run.events) for run in await produced.runs(told.db)}
     assert found == {
         LOAD: ("COMPLETE", at(0), at(10), 3),
         RELOAD: ("COMPLETE", at(20), at(30), 2),
@@ -271,7 +271,7 @@ async def test_runs_have_the_state_and_times_that_the_client_gave(told: Live) ->
 
 
 async def test_runs_know_their_parents_and_their_errors(told: Live) -> None:
-    found = {run.run_id: run for run in await stored.runs(told.db)}
+    found = {run.run_id: run for run in await produced.runs(told.db)}
     load = found[LOAD]
     assert (load.parent_run_id, load.parent_job) == (DAG, "nightly.load")
     assert (load.root_run_id, load.root_job) == (ROOT, "nightly")
@@ -280,22 +280,22 @@ async def test_runs_know_their_parents_and_their_errors(told: Live) -> None:
 
 
 async def test_edges_come_from_runs_and_from_job_events(told: Live) -> None:
-    assert await stored.edges(told.db) == {
+    assert await produced.edges(told.db) == {
         (RAW, ORDERS, "load_orders"),
         (ORDERS, VIEW, "orders_view"),
     }
 
 
 async def test_a_test_run_produces_nothing(told: Live) -> None:
-    assert {run.run_id for run in await stored.runs(told.db) if run.is_test} == {CHECK}
-    assert await stored.producers(told.db) == {
+    assert {run.run_id for run in await produced.runs(told.db) if run.is_test} == {CHECK}
+    assert await produced.producers(told.db) == {
         ("load_orders", "orders"),
         ("orders_view", "shop.public.orders_view"),
     }
 
 
 async def test_column_lineage_keeps_every_kind_of_transformation(told: Live) -> None:
-    assert await stored.column_edges(told.db) == {
+    assert await produced.column_edges(told.db) == {
         (f"{RAW}#id", f"{ORDERS}#id", "DIRECT IDENTITY"),
         (f"{RAW}#amount", f"{ORDERS}#total", "DIRECT AGGREGATION"),
         (f"{RAW}#email", f"{ORDERS}#email", "DIRECT TRANSFORMATION masked"),
@@ -304,7 +304,7 @@ async def test_column_lineage_keeps_every_kind_of_transformation(told: Live) -> 
 
 
 async def test_a_new_column_is_a_new_version_of_the_schema(told: Live) -> None:
-    assert await stored.schemas(told.db) == {
+    assert await produced.schemas(told.db) == {
         "orders": [
             ("INITIAL", "id bigint, total double"),
             ("ADDED_COLUMN", "id bigint, total double, email string"),
@@ -314,14 +314,14 @@ async def test_a_new_column_is_a_new_version_of_the_schema(told: Live) -> None:
 
 
 async def test_statistics_become_metrics_of_both_sides(told: Live) -> None:
-    assert await stored.metrics(told.db) == {
+    assert await produced.metrics(told.db) == {
         ("shop.public.raw_orders", "input", 120, 4096, 1),
         ("orders", "output", 100, 2048, 2),
     }
 
 
 async def test_two_assertions_of_one_name_stay_two_and_the_test_facet_adds_its_own(told: Live) -> None:
-    assert await stored.test_results(told.db) == [
+    assert await produced.test_results(told.db) == [
         ("orders", "not_null", "email", "failed", "warn", "0", "3", "check_orders"),
         ("orders", "not_null", "id", "passed", "error", "0", "3", "check_orders"),
         ("orders", "totals_add_up", None, "failed", "error", "7", "8", "check_orders"),
@@ -346,7 +346,7 @@ async def test_the_same_events_from_a_client_without_memory_change_nothing(live:
         for event in the_story():
             client.emit(event)
     assert live.statuses == [201] * len(the_story()) + [200] * len(the_story())
-    assert await stored.event_count(live.db) == len(the_story())
+    assert await produced.event_count(live.db) == len(the_story())
 
 
 async def test_a_reader_with_other_type_names_makes_no_version_once_the_writer_has_spoken(live: Live) -> None:
@@ -360,7 +360,7 @@ async def test_a_reader_with_other_type_names_makes_no_version_once_the_writer_h
     written = orders(schema_of(("id", "bigint")))
     client.emit(run_event(RunState.COMPLETE, RELOAD, 1, outputs=[written]))
     client.emit(reader(CHECK, 2, "int8"))
-    assert await stored.schemas(live.db) == {"orders": [("INITIAL", "id bigint")]}
+    assert await produced.schemas(live.db) == {"orders": [("INITIAL", "id bigint")]}
 
 
 async def test_the_sync_client_raises_when_its_key_is_wrong(live: Live) -> None:
@@ -369,7 +369,7 @@ async def test_the_sync_client_raises_when_its_key_is_wrong(live: Live) -> None:
         client.emit(the_story()[0])
     assert refused.value.response.status_code == 401
     assert refused.value.response.headers["content-type"] == "application/problem+json"
-    assert await stored.event_count(live.db) == 0
+    assert await produced.event_count(live.db) == 0
 
 
 async def test_the_async_client_counts_a_wrong_key_as_a_failure_and_does_not_retry(live: Live) -> None:
@@ -378,7 +378,7 @@ async def test_the_async_client_counts_a_wrong_key_as_a_failure_and_does_not_ret
     client.close(timeout=30)
     assert client.transport.get_stats() == {"pending": 0, "success": 0, "failed": 1}
     assert live.statuses == [401]
-    assert await stored.event_count(live.db) == 0
+    assert await produced.event_count(live.db) == 0
 
 
 async def test_a_key_made_for_ingest_alone_is_enough_for_a_producer(live: Live) -> None:
@@ -388,7 +388,7 @@ async def test_a_key_made_for_ingest_alone_is_enough_for_a_producer(live: Live) 
         made = (await admin.post("/api/v1/auth/api-keys", json={"name": "airflow"})).json()
     assert made["scopes"] == ["ingest"]
     a_client(live, api_key=made["key"]).emit(the_story()[0])
-    assert await stored.event_count(live.db) == 1
+    assert await produced.event_count(live.db) == 1
 
 
 @pytest.mark.parametrize("type_", ["http", "async_http"])
@@ -402,8 +402,8 @@ async def test_a_client_outlasts_a_database_that_is_away_for_a_moment(live: Live
     await live.db.execute(f"ALTER DATABASE {await _name(live)} CONNECTION LIMIT -1")
     await sending
     assert set(live.statuses) == {201, 503}
-    assert [(run.state, run.events) for run in await stored.runs(live.db)] == [("COMPLETE", 3)]
-    assert await stored.refusals(live.db) == []
+    assert [(run.state, run.events) for run in await produced.runs(live.db)] == [("COMPLETE", 3)]
+    assert await produced.refusals(live.db) == []
 
 
 def _send_and_close(client: OpenLineageClient, events: Sequence[RunEvent]) -> None:
@@ -434,14 +434,14 @@ async def replayed(cluster: Cluster) -> AsyncIterator[Live]:
 
 async def test_golden_events_are_accepted(replayed: Live) -> None:
     assert replayed.statuses == [201] * 12
-    assert await stored.refusals(replayed.db) == []
+    assert await produced.refusals(replayed.db) == []
 
 
 async def test_golden_runs_begin_at_their_start_not_at_the_event_before_it(replayed: Live) -> None:
     def clock(microseconds: int) -> datetime:
         return datetime(2026, 11, 15, 17, 55, 55, microseconds, tzinfo=UTC)
 
-    found = [(run.job, run.state, run.started_at, run.ended_at, run.events) for run in await stored.runs(replayed.db)]
+    found = [(run.job, run.state, run.started_at, run.ended_at, run.events) for run in await produced.runs(replayed.db)]
     assert found == [
         ("ingest_orders", "COMPLETE", clock(410023), clock(429885), 5),
         ("ingest_orders", "ABORT", clock(441024), clock(450037), 2),
@@ -451,20 +451,20 @@ async def test_golden_runs_begin_at_their_start_not_at_the_event_before_it(repla
 
 async def test_golden_lineage_and_what_was_measured(replayed: Live) -> None:
     raw, view = "postgres://db/shop.public.raw", "postgres://db/shop.public.orders_view"
-    assert await stored.edges(replayed.db) == {
+    assert await produced.edges(replayed.db) == {
         ("kafka://broker/orders", f"{LAKE}/raw/orders", "ingest_orders"),
         (raw, view, "orders_view"),
     }
-    assert await stored.column_edges(replayed.db) == {
+    assert await produced.column_edges(replayed.db) == {
         (f"{raw}#id", f"{view}#id", "DIRECT IDENTITY"),
         (f"{raw}#amount", f"{view}#total", "DIRECT AGGREGATION"),
         (f"{raw}#status", view, "INDIRECT FILTER"),
     }
-    assert await stored.metrics(replayed.db) == {("raw/orders", "output", 1000, 2048, 2)}
+    assert await produced.metrics(replayed.db) == {("raw/orders", "output", 1000, 2048, 2)}
 
 
 async def test_golden_datasets_with_nested_schema_other_names_and_a_dropped_one(replayed: Live) -> None:
-    assert await stored.schemas(replayed.db) == {
+    assert await produced.schemas(replayed.db) == {
         "warehouse/marts/orders": [("INITIAL", "id bigint, payload struct, payload.sku string")]
     }
     aliases = await replayed.db.fetch(

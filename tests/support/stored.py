@@ -1,138 +1,150 @@
-"""What a server has stored, read past its own queries and as plain values that a test can spell out."""
+"""What ingest has left in the database, in the words of the tests."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
 from uuid import UUID
 
 import asyncpg
 
+from tests.support.events import T0, Json
 
-class StoredRun(NamedTuple):
-    """A run with the names of its job and of what it says its parents are."""
-
-    run_id: UUID
-    job: str
-    job_type: str | None
-    state: str
-    started_at: datetime
-    ended_at: datetime | None
-    parent_run_id: UUID | None
-    parent_job: str | None
-    root_run_id: UUID | None
-    root_job: str | None
-    is_test: bool
-    error: str | None
-    events: int
+T = TypeVar("T")
 
 
-async def runs(db: asyncpg.Connection) -> list[StoredRun]:
-    """Every run, by its start."""
-    rows = await db.fetch(
-        """
-        SELECT r.run_id, j.name, j.job_type, r.state, r.started_at, r.ended_at,
-               r.parent_run_id, r.parent_job ->> 'name', r.root_run_id, r.root_job ->> 'name',
-               r.is_test, r.error, r.event_count
-          FROM job_runs r
-          JOIN jobs j ON j.organization_id = r.organization_id AND j.id = r.job_id
-         ORDER BY r.started_at, r.run_id
-        """
-    )
-    return [StoredRun(*row) for row in rows]
+def moment(seconds: float) -> datetime:
+    return T0 + timedelta(seconds=seconds)
 
 
-async def edges(db: asyncpg.Connection) -> set[tuple[str, str, str]]:
-    """(source, target, job) of every edge between datasets."""
-    return await _set(db, "SELECT source_urn, target_urn, job_name FROM lineage_graph")
-
-
-async def column_edges(db: asyncpg.Connection) -> set[tuple[str, str, str]]:
-    """(source column, target column or whole target, kinds) of every edge between columns.
-
-    A column is its dataset's urn, a `#` and its name; kinds read as `TYPE SUBTYPE [masked]`.
-    """
-    rows = await db.fetch("SELECT source_urn, source_column, target_urn, target_column, kinds FROM column_lineage")
-    return {(_column(row[0], row[1]), _column(row[2], row[3]), _kinds(row[4])) for row in rows}
-
-
-async def schemas(db: asyncpg.Connection) -> dict[str, list[tuple[str, str]]]:
-    """By dataset, each version of its schema: what changed, and `name type` of every column."""
-    rows = await db.fetch(
-        """
-        SELECT d.name, v.change_type, v.fields
-          FROM schema_versions v
-          JOIN datasets d ON d.organization_id = v.organization_id AND d.id = v.dataset_id
-         ORDER BY v.version
-        """
-    )
-    found: dict[str, list[tuple[str, str]]] = {}
-    for name, change, fields in rows:
-        columns = ", ".join(f"{column['name']} {column['type']}".strip() for column in json.loads(fields))
-        found.setdefault(name, []).append((change, columns))
+async def eventually(read: Callable[[], Awaitable[T]], is_right: Callable[[T], bool]) -> T:
+    """What `read` gives, as soon as it is right or after a while."""
+    found = await read()
+    for _ in range(200):
+        if is_right(found):
+            break
+        await asyncio.sleep(0.02)
+        found = await read()
     return found
 
 
-async def test_results(db: asyncpg.Connection) -> list[tuple[Any, ...]]:
-    """(dataset, name, column, status, severity, expected, actual, job), in that order."""
-    rows = await db.fetch(
-        """
-        SELECT d.name AS dataset, t.name, t.column_name, t.status, t.severity, t.expected, t.actual, j.name AS job
-          FROM test_results t
-          LEFT JOIN datasets d ON d.organization_id = t.organization_id AND d.id = t.dataset_id
-          LEFT JOIN jobs j ON j.organization_id = t.organization_id AND j.id = t.job_id
-         ORDER BY d.name, t.name, t.column_name
-        """
-    )
-    return [tuple(row) for row in rows]
+class Stored:
+    """Reads one organisation's rows."""
 
+    def __init__(self, db: asyncpg.Connection, organization_id: UUID) -> None:
+        self.db = db
+        self.organization_id = organization_id
 
-async def metrics(db: asyncpg.Connection) -> set[tuple[str, str, int | None, int | None, int | None]]:
-    """(dataset, direction, rows, bytes, files) of every measurement."""
-    return await _set(
-        db,
-        """
-        SELECT d.name, m.direction, m.row_count, m.byte_size, m.file_count
-          FROM dataset_metrics m
-          JOIN datasets d ON d.organization_id = m.organization_id AND d.id = m.dataset_id
-        """,
-    )
+    async def rows(self, sql: str, *arguments: Any) -> list[dict[str, Any]]:
+        """Rows of a query whose first parameter is the organisation."""
+        return [dict(row) for row in await self.db.fetch(sql, self.organization_id, *arguments)]
 
+    async def count(self, table: str) -> int:
+        found: int = await self.db.fetchval(
+            f"SELECT count(*) FROM {table} WHERE organization_id = $1", self.organization_id
+        )
+        return found
 
-async def producers(db: asyncpg.Connection) -> set[tuple[str, str]]:
-    """(job, dataset) of everything that some job is known to write."""
-    return await _set(
-        db,
-        """
-        SELECT j.name, d.name
-          FROM job_datasets u
-          JOIN jobs j ON j.organization_id = u.organization_id AND j.id = u.job_id
-          JOIN datasets d ON d.organization_id = u.organization_id AND d.id = u.dataset_id
-         WHERE u.role = 'output'
-        """,
-    )
+    async def dataset(self, name: str) -> dict[str, Any]:
+        (row,) = await self.rows(
+            """SELECT d.* FROM dataset_aliases a JOIN datasets d ON d.id = a.dataset_id
+                WHERE a.organization_id = $1 AND a.name = $2""",
+            name,
+        )
+        return row
 
+    async def dataset_names(self) -> set[tuple[str, str]]:
+        rows = await self.rows(
+            "SELECT namespace, name FROM datasets WHERE organization_id = $1 AND merged_into IS NULL"
+        )
+        return {(row["namespace"], row["name"]) for row in rows}
 
-async def event_count(db: asyncpg.Connection) -> int:
-    return int(await db.fetchval("SELECT count(*) FROM lineage_events"))
+    async def run(self, run_id: str) -> dict[str, Any]:
+        (row,) = await self.rows("SELECT * FROM job_runs WHERE organization_id = $1 AND run_id = $2::uuid", run_id)
+        return row
 
+    async def log(self, run_id: str | None = None) -> list[dict[str, Any]]:
+        """Events in the order in which they came."""
+        return await self.rows(
+            """SELECT * FROM lineage_events
+                WHERE organization_id = $1 AND ($2::text IS NULL OR run_id = $2::uuid) ORDER BY id""",
+            run_id,
+        )
 
-async def refusals(db: asyncpg.Connection) -> list[str]:
-    return [row["reason"] for row in await db.fetch("SELECT reason FROM refused_events ORDER BY id")]
+    async def edges(self) -> list[dict[str, Any]]:
+        return await self.rows(
+            """SELECT s.name AS source, t.name AS target, j.name AS job, e.first_seen_at, e.last_seen_at,
+                      e.last_completed_at, e.last_run_id
+                 FROM lineage_edges e
+                 JOIN datasets s ON s.id = e.source_id
+                 JOIN datasets t ON t.id = e.target_id
+                 JOIN jobs j ON j.id = e.job_id
+                WHERE e.organization_id = $1 ORDER BY 1, 2, 3"""
+        )
 
+    async def edge_pairs(self, job: str | None = None) -> set[tuple[str, str]]:
+        return {(edge["source"], edge["target"]) for edge in await self.edges() if job in (None, edge["job"])}
 
-async def _set(db: asyncpg.Connection, query: str) -> set[Any]:
-    return {tuple(row) for row in await db.fetch(query)}
+    async def columns(self) -> list[dict[str, Any]]:
+        """Column edges as people see them."""
+        rows = await self.rows(
+            """SELECT s.name AS source, e.source_column, t.name AS target, e.target_column, e.kinds, e.expression,
+                      e.is_current, v.first_seen_at, v.last_seen_at
+                 FROM column_lineage_edges e
+                 JOIN datasets s ON s.id = e.source_id
+                 JOIN datasets t ON t.id = e.target_id
+                 JOIN column_lineage v ON v.organization_id = e.organization_id AND v.source_id = e.source_id
+                      AND v.source_column = e.source_column AND v.target_id = e.target_id AND v.job_id = e.job_id
+                      AND coalesce(v.target_column, '') = e.target_column
+                WHERE e.organization_id = $1 ORDER BY 1, 2, 3, 4"""
+        )
+        return [row | {"kinds": json.loads(row["kinds"])} for row in rows]
 
+    async def versions(self, name: str) -> list[dict[str, Any]]:
+        rows = await self.rows(
+            """SELECT v.* FROM schema_versions v JOIN dataset_aliases a ON a.dataset_id = v.dataset_id
+                WHERE v.organization_id = $1 AND a.name = $2 ORDER BY v.version""",
+            name,
+        )
+        return [row | {"columns": [field["name"] for field in json.loads(row["fields"])]} for row in rows]
 
-def _column(urn: str, column: str | None) -> str:
-    return f"{urn}#{column}" if column else urn
+    async def metrics(self) -> list[dict[str, Any]]:
+        return await self.rows(
+            """SELECT m.*, d.name FROM dataset_metrics m JOIN datasets d ON d.id = m.dataset_id
+                WHERE m.organization_id = $1 ORDER BY d.name, m.direction, m.measured_at"""
+        )
 
+    async def tests(self) -> list[dict[str, Any]]:
+        return await self.rows(
+            """SELECT r.*, d.name AS dataset FROM test_results r LEFT JOIN datasets d ON d.id = r.dataset_id
+                WHERE r.organization_id = $1 ORDER BY d.name, r.name, r.column_name"""
+        )
 
-def _kinds(text: str) -> str:
-    kinds: Sequence[dict[str, Any]] = json.loads(text)
-    return ", ".join(
-        " ".join(filter(None, (kind["type"], kind["subtype"], "masked" if kind["masking"] else ""))) for kind in kinds
-    )
+    async def facet(self, dataset: str, name: str) -> Json | None:
+        rows = await self.rows(
+            """SELECT f.body FROM dataset_facets f JOIN dataset_aliases a ON a.dataset_id = f.dataset_id
+                WHERE f.organization_id = $1 AND a.name = $2 AND f.name = $3""",
+            dataset,
+            name,
+        )
+        return None if not rows else dict(json.loads(rows[0]["body"]))
+
+    async def follow_ups(self, *kinds: str) -> list[dict[str, Any]]:
+        """Outbox rows other than the recurring ones."""
+        rows = await self.rows("SELECT * FROM outbox WHERE organization_id = $1 AND repeat_s IS NULL ORDER BY id")
+        return [row | {"payload": json.loads(row["payload"])} for row in rows if not kinds or row["kind"] in kinds]
+
+    async def everything(self, tables: Sequence[str]) -> dict[str, list[str]]:
+        """Rows of these tables as text, to see whether anything changed."""
+        return {
+            table: [
+                row["row"]
+                for row in await self.rows(
+                    f"SELECT to_jsonb(t)::text AS row FROM {table} t WHERE organization_id = $1 ORDER BY 1"
+                )
+            ]
+            for table in tables
+        }

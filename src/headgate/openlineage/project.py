@@ -177,7 +177,8 @@ class Projector:
         kept: dict[tuple[tuple[str, str] | None, str], TestResult] = {}
         for test in facts.tests:
             if test.dataset is None:
-                if test.name in named:
+                # dbt names a test of its own `test.project.name` here and `name` in the assertion.
+                if test.name in named or test.name.rpartition(".")[2] in named:
                     continue
                 test.dataset = only
             kept[(test.dataset[:2] if test.dataset else None, test.key)] = test
@@ -258,7 +259,7 @@ class Projector:
                 value = group[name].value if group is facets else _value(facts, name, group[name])
                 if value is not None:
                     if isinstance(value, AssertionsFacet):
-                        facts.tests.extend(_assertions(use.dataset, value))
+                        facts.tests.extend(_assertions(use.dataset, value, facts.event_type))
                     else:
                         self._metric(facts, use.dataset, directions[name], value)
 
@@ -331,8 +332,10 @@ def _event_type(checked: Checked) -> str | None:
     return "OTHER" if isinstance(kind, UnsetType) else kind
 
 
-def _assertions(dataset: DatasetName, facet: AssertionsFacet) -> Iterable[TestResult]:
+def _assertions(dataset: DatasetName, facet: AssertionsFacet, event_type: str | None) -> Iterable[TestResult]:
     for item in facet.assertions:
+        # An aborted run lists the tests it never got to as unsuccessful, with nothing observed.
+        was_skipped = event_type == "ABORT" and not item.success and not item.actual
         name = _text(item.name) or item.assertion
         column = _text(item.column)
         yield TestResult(
@@ -341,7 +344,7 @@ def _assertions(dataset: DatasetName, facet: AssertionsFacet) -> Iterable[TestRe
             name=name,
             assertion=item.assertion,
             column=column,
-            status="passed" if item.success else "failed",
+            status="skipped" if was_skipped else "passed" if item.success else "failed",
             severity=severity_of(_text(item.severity)),
             expected=_text(item.expected),
             actual=_text(item.actual),

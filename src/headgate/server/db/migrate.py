@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 
@@ -14,6 +15,9 @@ from headgate.server.db.pool import SCHEMA, Connection
 
 OWNER_ROLE = "headgate_owner"
 _LOCK = 7_208_642
+# Roles belong to the whole server, locks to one database: a migration of another one may be making the same roles.
+_MADE_MEANWHILE = (asyncpg.UniqueViolationError, asyncpg.DuplicateObjectError, asyncpg.InternalServerError)
+_ROLE_TRIES = 5
 _FILE = re.compile(r"^(?P<version>\d{4})_(?:pre|post)_[a-z0-9_]+\.sql$")
 
 
@@ -66,8 +70,7 @@ async def is_current(conn: Connection) -> bool:
 
 async def _prepare(conn: Connection) -> None:
     try:
-        sql = resources.files("headgate.server.db").joinpath("roles.sql").read_text(encoding="utf-8")
-        await conn.execute(sql)
+        await _make_roles(conn)
         await conn.execute(f"SET ROLE {OWNER_ROLE}")
     except asyncpg.InsufficientPrivilegeError as error:
         user = await conn.fetchval("SELECT session_user")
@@ -76,6 +79,15 @@ async def _prepare(conn: Connection) -> None:
             hint="connect as a role with CREATEROLE and CREATE on the database, or make the roles by hand as in "
             "docs/operations.md, and name it in HEADGATE_MIGRATION_URL",
         ) from error
+
+
+async def _make_roles(conn: Connection) -> None:
+    sql = resources.files("headgate.server.db").joinpath("roles.sql").read_text(encoding="utf-8")
+    for _ in range(_ROLE_TRIES - 1):
+        with suppress(*_MADE_MEANWHILE):
+            await conn.execute(sql)
+            return
+    await conn.execute(sql)
 
 
 async def _apply_missing(conn: Connection) -> list[str]:

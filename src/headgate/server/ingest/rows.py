@@ -264,7 +264,9 @@ def fold_edges(events: Sequence[Facts], runs: Mapping[UUID, RunRow], ids: Memory
     for row in runs.values():
         if row.is_test or len(row.inputs) * len(row.outputs) > MAX_EDGES:
             continue
-        for job_id, span in row.spans.items():
+        for job_id, (first_at, last_at, completed_at) in row.spans.items():
+            # From the run's start, so that it does not matter which of its events arrived first.
+            span = (min(first_at, row.course.started_at), last_at, completed_at)
             for source in row.inputs:
                 for target in row.outputs:
                     _add_edge(edges, (source, target, job_id), span, row.run_id)

@@ -216,9 +216,7 @@ class Ingest:
         try:
             raws = decode_array(body)
         except msgspec.ValidationError:
-            raise InvalidFields(
-                [FieldError("$", "must be an array of events")], hint="send one event to /api/v1/lineage"
-            ) from None
+            raise _no_array(body) from None
         except (msgspec.DecodeError, RecursionError) as error:
             raise unparsable(error) from None
         if len(raws) > _MAX_EVENTS:
@@ -252,6 +250,14 @@ class Ingest:
                 )
         except (Unavailable, asyncpg.PostgresError) as error:
             log.warning("refused events could not be kept", extra={"error": str(error), "events": len(rows)})
+
+
+def _no_array(body: bytes) -> HeadgateError:
+    try:
+        msgspec.json.decode(body, type=msgspec.Raw)
+    except (msgspec.DecodeError, RecursionError) as error:
+        return unparsable(error)
+    return InvalidFields([FieldError("$", "must be an array of events")], hint="send one event to /api/v1/lineage")
 
 
 def _refusal(facts: Facts, outcome: Verdict) -> RefusedState:

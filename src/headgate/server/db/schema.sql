@@ -1,0 +1,3118 @@
+-- What the migrations give, without the monthly partitions. Made by `make schema`; do not edit.
+
+
+CREATE SCHEMA headgate;
+
+ALTER SCHEMA headgate OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.alias_rows(p_organization uuid, p_datasets uuid[]) RETURNS jsonb
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT jsonb_agg(to_jsonb(a))
+      FROM dataset_aliases a
+     WHERE a.organization_id = p_organization AND a.dataset_id = ANY (p_datasets)
+  $$;
+
+ALTER FUNCTION headgate.alias_rows(p_organization uuid, p_datasets uuid[]) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.authenticate_key(p_key_hash bytea) RETURNS TABLE(key_id uuid, organization_id uuid, name text, scopes text[], expires_at timestamp with time zone, revoked_at timestamp with time zone, tenant_id bigint, tenant_code text, organization_name text)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'headgate', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+BEGIN
+  UPDATE api_keys k
+     SET last_used_at = now()
+   WHERE k.key_hash = p_key_hash
+     AND (k.last_used_at IS NULL OR k.last_used_at < now() - interval '1 minute');
+  RETURN QUERY
+    SELECT k.id, k.organization_id, k.name, k.scopes, k.expires_at, k.revoked_at, o.tenant_id, o.tenant_code, o.name
+      FROM api_keys k
+      JOIN organizations o ON o.id = k.organization_id
+     WHERE k.key_hash = p_key_hash;
+END
+$$;
+
+ALTER FUNCTION headgate.authenticate_key(p_key_hash bytea) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.bump_epoch(p_organization uuid) RETURNS void
+    LANGUAGE sql
+    AS $$
+    INSERT INTO content_epochs AS t (organization_id, epoch)
+    VALUES (p_organization, 1)
+    ON CONFLICT (organization_id) DO UPDATE SET epoch = t.epoch + 1
+  $$;
+
+ALTER FUNCTION headgate.bump_epoch(p_organization uuid) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.canonical_host(raw text, port text) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    AS $_$
+DECLARE
+  blank CONSTANT text := E' \t\n\r\f\x0b';
+  host text := btrim(raw, blank);
+  parts text[] := regexp_match(host, '^(.*):([^:]*)$');
+BEGIN
+  -- More colons without brackets are an IPv6 address, not a port.
+  IF parts IS NOT NULL
+     AND (strpos(parts[1], ':') = 0 OR right(parts[1], 1) = ']')
+     AND (parts[2] = '' OR parts[2] = port) THEN
+    host := parts[1];
+  END IF;
+  RETURN lower(rtrim(host, blank) COLLATE "C");
+END
+$_$;
+
+ALTER FUNCTION headgate.canonical_host(raw text, port text) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.canonical_namespace(namespace text) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    SET search_path TO 'headgate'
+    AS $_$
+DECLARE
+  blank CONSTANT text := E' \t\n\r\f\x0b';
+  raw text := btrim(namespace, blank);
+  uri record := split_uri(raw);
+  kind text := namespace_kind(uri.scheme);
+  port text := default_port(uri.scheme);
+  host text := uri.authority;
+  path text := uri.path;
+BEGIN
+  IF uri.scheme IS NULL THEN
+    RETURN coalesce(nullif(rtrim(raw, blank || '/'), ''), raw);
+  END IF;
+  IF kind = 'file_database' THEN
+    host := btrim(host, blank);
+  ELSIF uri.scheme IN ('abfss', 'wasbs') THEN
+    host := CASE
+      WHEN strpos(host, '@') = 0 THEN canonical_host(host, NULL)
+      ELSE btrim(regexp_replace(host, '@[^@]*$', ''), blank) || '@'
+        || canonical_host(regexp_replace(host, '^.*@', ''), NULL)
+    END;
+  ELSE
+    host := CASE WHEN port IS NULL THEN host ELSE regexp_replace(host, '[?;#].*$', '') END;
+    host := regexp_replace(host, '^.*@', '');
+    host := CASE
+      WHEN kind = 'object_store' THEN btrim(host, blank)
+      WHEN port IS NULL OR strpos(host, ',') = 0 THEN canonical_host(host, port)
+      ELSE coalesce((SELECT min(h COLLATE "C")
+                       FROM (SELECT canonical_host(part, port) AS h
+                               FROM unnest(string_to_array(host, ',')) AS part) AS hosts
+                      WHERE h <> ''), '')
+    END;
+    host := CASE WHEN uri.scheme = 'file' AND host = 'localhost' THEN '' ELSE host END;
+  END IF;
+  IF port IS NOT NULL AND kind = 'service' THEN
+    path := regexp_replace(path, '[?;#].*$', '');
+  END IF;
+  path := rtrim(path, blank || '/');
+  IF host <> '' OR kind <> 'file_system' THEN
+    RETURN uri.scheme || '://' || host || path;
+  END IF;
+  RETURN uri.scheme || CASE WHEN path = '' THEN '' ELSE ':/' || ltrim(path, '/') END;
+END
+$_$;
+
+ALTER FUNCTION headgate.canonical_namespace(namespace text) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.canonical_urn(urn text) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    SET search_path TO 'headgate'
+    AS $_$
+DECLARE
+  blank CONSTANT text := E' \t\n\r\f\x0b';
+  raw text := btrim(urn, blank);
+  uri record := split_uri(raw);
+  kind text := namespace_kind(uri.scheme);
+  base text;
+  name text;
+  cut int;
+  segments text[];
+BEGIN
+  IF uri.scheme IS NULL THEN
+    cut := strpos(raw, '/');
+    IF cut = 0 THEN
+      RETURN canonical_namespace(raw);
+    END IF;
+    base := left(raw, cut - 1);
+    name := substr(raw, cut + 1);
+  ELSIF kind IN ('file_system', 'object_store') THEN
+    base := uri.scheme || '://' || uri.authority;
+    name := CASE WHEN kind = 'file_system' THEN uri.path ELSE substr(uri.path, 2) END;
+  ELSIF uri.path = '' THEN
+    RETURN canonical_namespace(raw);
+  ELSE
+    cut := CASE
+      WHEN kind = 'file_database' THEN length(regexp_replace(uri.path, '[^/]*$', ''))
+      WHEN uri.scheme = 'azurecosmos' THEN coalesce(length(substring(uri.path FROM '^/[^/]*/[^/]*/')), 1)
+      ELSE 1
+    END;
+    base := uri.scheme || '://' || uri.authority || left(uri.path, cut - 1);
+    name := substr(uri.path, cut + 1);
+  END IF;
+
+  base := canonical_namespace(base);
+  -- A bare namespace such as `file` or `dbfs` is a file system too.
+  kind := namespace_kind(split_part(base, '://', 1));
+  IF kind IN ('service', 'file_database') OR (kind = 'object_store' AND strpos(base, '://') = 0) THEN
+    RETURN base || '/' || coalesce(nullif(btrim(name, blank), ''), name);
+  END IF;
+
+  name := btrim(name, blank);
+  LOOP
+    name := CASE WHEN kind = 'object_store' THEN ltrim(name, blank || '/') ELSE name END;
+    EXIT WHEN strpos(name, ':/') = 0;
+    uri := split_uri(name);
+    EXIT WHEN uri.scheme IS NULL OR namespace_kind(uri.scheme) NOT IN ('object_store', 'file_system');
+    kind := namespace_kind(uri.scheme);
+    base := canonical_namespace(uri.scheme || '://' || uri.authority);
+    name := coalesce(nullif(uri.path, ''), '/');
+  END LOOP;
+
+  segments := ARRAY(SELECT part
+                      FROM unnest(string_to_array(name, '/')) WITH ORDINALITY AS p (part, place)
+                     WHERE btrim(part, blank) <> ''
+                     ORDER BY place);
+  cut := dataset_depth(ARRAY(SELECT btrim(part, blank)
+                               FROM unnest(segments) WITH ORDINALITY AS p (part, place)
+                              ORDER BY place));
+  raw := rtrim(array_to_string(segments[1:cut], '/'), blank);
+  IF kind = 'file_system' AND NOT (base = 'file' AND left(name, 1) NOT IN ('', '/')) THEN
+    raw := '/' || raw;
+  END IF;
+  RETURN base || '/' || coalesce(nullif(raw, ''), '/');
+END
+$_$;
+
+ALTER FUNCTION headgate.canonical_urn(urn text) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.claim_events(p_organization uuid, p_keys bytea[], OUT fresh bytea[], OUT epoch bigint) RETURNS record
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+BEGIN
+  PERFORM set_config('headgate.organization_id', p_organization::text, true);
+  PERFORM pg_advisory_xact_lock_shared(merge_lock(p_organization));
+  WITH taken AS (
+    INSERT INTO idempotency_keys AS k (organization_id, key)
+    SELECT p_organization, u.key
+      FROM unnest(p_keys) AS u (key)
+     ORDER BY u.key
+    ON CONFLICT (organization_id, key) DO UPDATE
+       SET created_at = now()
+     WHERE k.created_at < now() - interval '24 hours'
+    RETURNING k.key
+  )
+  SELECT coalesce(array_agg(t.key), '{}') INTO fresh FROM taken t;
+  SELECT coalesce((SELECT c.epoch FROM content_epochs c WHERE c.organization_id = p_organization), 0) INTO epoch;
+END
+$$;
+
+ALTER FUNCTION headgate.claim_events(p_organization uuid, p_keys bytea[], OUT fresh bytea[], OUT epoch bigint) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.claim_outbox(p_limit integer, p_claim_s integer) RETURNS TABLE(id bigint, organization_id uuid, kind text, run_id uuid, dataset_id uuid, payload jsonb, attempts integer, claim_token uuid)
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'headgate', 'pg_temp'
+    AS $$
+    UPDATE outbox o
+       SET claim_token = gen_random_uuid(),
+           claimed_until = now() + make_interval(secs => p_claim_s),
+           attempts = o.attempts + 1
+      FROM (SELECT d.id
+              FROM outbox d
+             WHERE d.due_at <= now()
+               AND (d.claimed_until IS NULL OR d.claimed_until < now())
+             ORDER BY d.id
+             LIMIT p_limit
+               FOR UPDATE SKIP LOCKED) due
+     WHERE o.id = due.id
+    RETURNING o.id, o.organization_id, o.kind, o.run_id, o.dataset_id, o.payload, o.attempts, o.claim_token
+  $$;
+
+ALTER FUNCTION headgate.claim_outbox(p_limit integer, p_claim_s integer) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.compare_uses(p_organization uuid, h_job uuid[], h_dataset uuid[], h_role text[], h_start_hash bigint[], h_facets_hash bigint[], h_columns_hash bigint[], h_schema bytea[], OUT stale_facets integer[], OUT stale_columns integer[], OUT stale_schemas integer[]) RETURNS record
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+BEGIN
+  SELECT coalesce(array_agg(c.i) FILTER (WHERE c.facets_differ), '{}'),
+         coalesce(array_agg(c.i) FILTER (WHERE c.columns_differ), '{}'),
+         coalesce(array_agg(c.i) FILTER (WHERE c.schema_differs), '{}')
+    INTO stale_facets, stale_columns, stale_schemas
+    FROM (SELECT u.i::integer AS i,
+                 (u.facets_hash IS NOT NULL AND u.facets_hash IS DISTINCT FROM t.facets_hash)
+                   OR (u.start_hash IS NOT NULL AND u.start_hash IS DISTINCT FROM t.start_hash) AS facets_differ,
+                 u.columns_hash IS NOT NULL AND u.columns_hash IS DISTINCT FROM t.columns_hash AS columns_differ,
+                 -- A reader may see fewer columns than there are; once a writer has spoken, only writers count. A
+                 -- writer who says what so far only readers have said has to be looked at, too.
+                 u.schema IS NOT NULL
+                   AND CASE WHEN u.role = 'input'
+                            THEN u.schema IS DISTINCT FROM d.schema_hash AND coalesce(d.schema_by, 'input') = 'input'
+                            ELSE u.schema IS DISTINCT FROM d.schema_hash OR d.schema_by = 'input'
+                       END AS schema_differs
+            FROM unnest(h_job, h_dataset, h_role, h_start_hash, h_facets_hash, h_columns_hash, h_schema)
+                 WITH ORDINALITY AS u (job, dataset, role, start_hash, facets_hash, columns_hash, schema, i)
+           CROSS JOIN LATERAL (SELECT x.schema_hash, x.schema_by
+                                 FROM datasets x
+                                WHERE x.organization_id = p_organization
+                                  AND x.id = u.dataset
+                               OFFSET 0) d
+            LEFT JOIN LATERAL (SELECT x.start_hash, x.facets_hash, x.columns_hash
+                                 FROM job_datasets x
+                                WHERE x.organization_id = p_organization
+                                  AND x.job_id = u.job
+                                  AND x.dataset_id = u.dataset
+                                  AND x.role = u.role
+                               OFFSET 0) t ON true) c;
+END
+$$;
+
+ALTER FUNCTION headgate.compare_uses(p_organization uuid, h_job uuid[], h_dataset uuid[], h_role text[], h_start_hash bigint[], h_facets_hash bigint[], h_columns_hash bigint[], h_schema bytea[], OUT stale_facets integer[], OUT stale_columns integer[], OUT stale_schemas integer[]) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.current_organization() RETURNS uuid
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$ SELECT NULLIF(current_setting('headgate.organization_id', true), '')::uuid $$;
+
+ALTER FUNCTION headgate.current_organization() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.dataset_depth(segments text[]) RETURNS integer
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    AS $_$
+DECLARE
+  kept int := cardinality(segments);
+  tail text;
+  before text;
+  run int;
+BEGIN
+  WHILE kept > 1 LOOP
+    tail := segments[kept];
+    before := segments[kept - 1];
+    run := coalesce(date_run(segments, kept), 0);
+    IF tail ~ '^(?:part-[0-9rm].*|[0-9]{6}_[0-9]+(?:[._].*)?|_SUCCESS|_committed_.*|_started_.*)$' THEN
+      kept := kept - 1;
+    ELSIF strpos(before, '=') > 0
+          AND tail ~ '[.][A-Za-z][A-Za-z0-9]{0,9}$'
+          AND is_partition_segment(before) THEN
+      kept := kept - 1;
+    ELSIF strpos(before, '=') = 0
+          AND tail ~ '[.](?:snappy|gz|gzip|zstd|lz4|lzo|zlib|brotli)[.](?:parquet|orc|avro)$'
+          AND (is_partition_segment(before) OR date_run(segments, kept - 1) > 0) THEN
+      kept := kept - 1;
+    ELSIF is_partition_segment(tail) THEN
+      kept := kept - 1;
+    ELSIF run > 0 THEN
+      kept := greatest(kept - run, 1);
+    ELSE
+      EXIT;
+    END IF;
+  END LOOP;
+  RETURN kept;
+END
+$_$;
+
+ALTER FUNCTION headgate.dataset_depth(segments text[]) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.dataset_rows(p_organization uuid, p_datasets uuid[]) RETURNS jsonb
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT jsonb_agg(to_jsonb(d))
+      FROM datasets d
+     WHERE d.organization_id = p_organization AND d.id = ANY (p_datasets)
+  $$;
+
+ALTER FUNCTION headgate.dataset_rows(p_organization uuid, p_datasets uuid[]) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.date_run(segments text[], size integer) RETURNS integer
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    RETURN (length(regexp_replace("substring"((array_to_string((segments)[GREATEST((size - 3), 1):size], '/'::text) COLLATE "C"), '(?:^|/)((?:19|20)[0-9]{2}(?:/(?:0?[1-9]|1[0-2])(?:/(?:0?[1-9]|[12][0-9]|3[01])(?:/(?:[01]?[0-9]|2[0-3]))?)?))$'::text), '[^/]'::text, ''::text, 'g'::text)) + 1);
+
+ALTER FUNCTION headgate.date_run(segments text[], size integer) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.default_port(scheme text) RETURNS text
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    RETURN CASE scheme WHEN 'amqp'::text THEN '5672'::text WHEN 'cassandra'::text THEN '9042'::text WHEN 'clickhouse'::text THEN '9000'::text WHEN 'cockroachdb'::text THEN '26257'::text WHEN 'databricks'::text THEN '443'::text WHEN 'db2'::text THEN '50000'::text WHEN 'doris'::text THEN '9030'::text WHEN 'elasticsearch'::text THEN '9200'::text WHEN 'fabric-warehouse'::text THEN '1433'::text WHEN 'ftp'::text THEN '21'::text WHEN 'hdfs'::text THEN '8020'::text WHEN 'hive'::text THEN '10000'::text WHEN 'http'::text THEN '80'::text WHEN 'https'::text THEN '443'::text WHEN 'impala'::text THEN '21050'::text WHEN 'kafka'::text THEN '9092'::text WHEN 'mariadb'::text THEN '3306'::text WHEN 'milvus'::text THEN '19530'::text WHEN 'mongodb'::text THEN '27017'::text WHEN 'mssql'::text THEN '1433'::text WHEN 'mysql'::text THEN '3306'::text WHEN 'oceanbase'::text THEN '2881'::text WHEN 'oracle'::text THEN '1521'::text WHEN 'postgres'::text THEN '5432'::text WHEN 'presto'::text THEN '8080'::text WHEN 'pulsar'::text THEN '6650'::text WHEN 'redis'::text THEN '6379'::text WHEN 'redshift'::text THEN '5439'::text WHEN 'sftp'::text THEN '22'::text WHEN 'snowflake'::text THEN '443'::text WHEN 'spark'::text THEN '10000'::text WHEN 'sqlserver'::text THEN '1433'::text WHEN 'starrocks'::text THEN '9030'::text WHEN 'teradata'::text THEN '1025'::text WHEN 'thrift'::text THEN '9083'::text WHEN 'trino'::text THEN '8080'::text WHEN 'vertica'::text THEN '5433'::text ELSE NULL::text END;
+
+ALTER FUNCTION headgate.default_port(scheme text) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.downstream_of(p_dataset uuid, p_max_depth integer DEFAULT 10) RETURNS TABLE(dataset_id uuid, depth integer)
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+  frontier uuid[] := ARRAY[p_dataset];
+  seen uuid[] := ARRAY[p_dataset];
+BEGIN
+  FOR level IN 1 .. p_max_depth LOOP
+    frontier := ARRAY(SELECT DISTINCT e.target_id
+                        FROM lineage_edges e
+                       WHERE e.organization_id = current_organization()
+                         AND e.source_id = ANY (frontier)
+                         AND NOT e.target_id = ANY (seen));
+    EXIT WHEN cardinality(frontier) = 0;
+    seen := seen || frontier;
+    RETURN QUERY SELECT f.id, level FROM unnest(frontier) AS f (id);
+  END LOOP;
+END
+$$;
+
+ALTER FUNCTION headgate.downstream_of(p_dataset uuid, p_max_depth integer) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.ensure_partitions(p_months_ahead integer DEFAULT 3) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'headgate', 'pg_temp'
+    AS $$
+DECLARE
+  parent text;
+  month_start timestamptz;
+  partition text;
+  made integer := 0;
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtext('headgate.ensure_partitions'));
+  FOREACH parent IN ARRAY ARRAY['lineage_events', 'dataset_metrics'] LOOP
+    FOR step IN -1 .. p_months_ahead LOOP
+      month_start := (date_trunc('month', now() AT TIME ZONE 'UTC') + make_interval(months => step)) AT TIME ZONE 'UTC';
+      partition := parent || '_' || to_char(month_start AT TIME ZONE 'UTC', 'YYYY_MM');
+      CONTINUE WHEN to_regclass('headgate.' || partition) IS NOT NULL;
+      BEGIN
+        EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES FROM (%L) TO (%L)', partition, parent, month_start,
+                       ((month_start AT TIME ZONE 'UTC') + interval '1 month') AT TIME ZONE 'UTC');
+        -- No policy: rows are reached through the parent, whose policy counts, and in no other way.
+        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', partition);
+        made := made + 1;
+      EXCEPTION WHEN check_violation THEN
+        RAISE WARNING 'partition % not made: its rows are already in the default partition', partition;
+      END;
+    END LOOP;
+  END LOOP;
+  RETURN made;
+END
+$$;
+
+ALTER FUNCTION headgate.ensure_partitions(p_months_ahead integer) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.facet_seen_at(p_organization uuid, p_dataset uuid, p_name text) RETURNS timestamp with time zone
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT greatest(f.event_time, u.last_seen_at)
+      FROM dataset_facets f
+      LEFT JOIN job_datasets u ON u.organization_id = p_organization AND u.job_id = f.job_id
+                              AND u.dataset_id = p_dataset AND u.role = f.role
+                              AND f.facets_hash IN (u.facets_hash, u.start_hash)
+     WHERE f.organization_id = p_organization AND f.dataset_id = p_dataset AND f.name = p_name
+  $$;
+
+ALTER FUNCTION headgate.facet_seen_at(p_organization uuid, p_dataset uuid, p_name text) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.find_login(p_email text, p_invite_hash bytea) RETURNS TABLE(user_id uuid, organization_id uuid, email text, password_hash text, name text, role text, invite_id uuid, invite_expires_at timestamp with time zone, invite_accepted_at timestamp with time zone)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'headgate', 'pg_temp'
+    AS $$
+    SELECT u.id, u.organization_id, u.email, u.password_hash, u.name, u.role, NULL::uuid, NULL::timestamptz,
+           NULL::timestamptz
+      FROM users u
+     WHERE lower(u.email) = lower(p_email)
+    UNION ALL
+    SELECT NULL, i.organization_id, i.email, NULL, NULL, i.role, i.id, i.expires_at, i.accepted_at
+      FROM invites i
+     WHERE i.token_hash = p_invite_hash
+  $$;
+
+ALTER FUNCTION headgate.find_login(p_email text, p_invite_hash bytea) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.guard_terminal_state() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF OLD.state IN ('COMPLETE', 'FAIL', 'ABORT')
+     AND NEW.state IS DISTINCT FROM OLD.state
+     AND position(OLD.run_id::text IN coalesce(current_setting('headgate.correcting_runs', true), '')) = 0 THEN
+    RAISE EXCEPTION 'run % has ended as % and cannot become %', OLD.run_id, OLD.state, NEW.state
+      USING ERRCODE = 'HG001',
+            HINT = 'Terminal states change only when an earlier terminal event arrives late.';
+  END IF;
+  RETURN NEW;
+END
+$$;
+
+ALTER FUNCTION headgate.guard_terminal_state() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.ingest_datasets(p_organization uuid, d_namespace text[], d_name text[], d_display text[], d_type text[], d_location text[], p_seen_at timestamp with time zone) RETURNS uuid[]
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+DECLARE
+  found uuid[];
+BEGIN
+  FOR attempt IN 1 .. 2 LOOP
+    found := ARRAY(SELECT a.dataset_id
+                     FROM unnest(d_namespace, d_name) WITH ORDINALITY AS u (namespace, name, i)
+                     LEFT JOIN dataset_aliases a ON a.organization_id = p_organization
+                                                AND a.namespace = u.namespace AND a.name = u.name
+                    ORDER BY u.i);
+    EXIT WHEN attempt = 2 OR array_position(found, NULL) IS NULL;
+    INSERT INTO datasets (organization_id, namespace, name, display_name, type, location, first_seen_at)
+    SELECT p_organization, u.namespace, u.name, u.display, u.type, u.location, p_seen_at
+      FROM unnest(found, d_namespace, d_name, d_display, d_type, d_location)
+           AS u (known, namespace, name, display, type, location)
+     WHERE u.known IS NULL
+     ORDER BY 2, 3
+    ON CONFLICT (organization_id, namespace, name) DO NOTHING;
+    -- Lateral, so that the names are looked up one by one and never all datasets against all names.
+    INSERT INTO dataset_aliases (organization_id, namespace, name, dataset_id, source)
+    SELECT p_organization, u.namespace, u.name, d.id, 'primary'
+      FROM unnest(found, d_namespace, d_name) AS u (known, namespace, name)
+     CROSS JOIN LATERAL (SELECT x.id
+                           FROM datasets x
+                          WHERE x.organization_id = p_organization AND x.namespace = u.namespace AND x.name = u.name
+                         OFFSET 0) d
+     WHERE u.known IS NULL
+     ORDER BY 2, 3
+    ON CONFLICT (organization_id, namespace, name) DO NOTHING;
+  END LOOP;
+  RETURN found;
+END
+$$;
+
+ALTER FUNCTION headgate.ingest_datasets(p_organization uuid, d_namespace text[], d_name text[], d_display text[], d_type text[], d_location text[], p_seen_at timestamp with time zone) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.ingest_jobs(p_organization uuid, j_namespace text[], j_name text[], p_seen_at timestamp with time zone) RETURNS uuid[]
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+BEGIN
+  INSERT INTO jobs (organization_id, namespace, name, first_seen_at)
+  SELECT p_organization, u.namespace, u.name, p_seen_at
+    FROM unnest(j_namespace, j_name) AS u (namespace, name)
+   ORDER BY 2, 3
+  ON CONFLICT (organization_id, namespace, name) DO NOTHING;
+  RETURN ARRAY(SELECT j.id
+                 FROM unnest(j_namespace, j_name) WITH ORDINALITY AS u (namespace, name, i)
+                CROSS JOIN LATERAL (SELECT x.id
+                                      FROM jobs x
+                                     WHERE x.organization_id = p_organization
+                                       AND x.namespace = u.namespace
+                                       AND x.name = u.name
+                                    OFFSET 0) j
+                ORDER BY u.i);
+END
+$$;
+
+ALTER FUNCTION headgate.ingest_jobs(p_organization uuid, j_namespace text[], j_name text[], p_seen_at timestamp with time zone) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.is_partition_segment(segment text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    RETURN ((length(segment) <= 256) AND (((segment COLLATE "C") ~ '^(?:[^=]+=.*|[A-Z]{2}|[*]{1,2}(?:[.][A-Za-z0-9.]+)?|[0-2][0-9]:[0-5][0-9](?::[0-5][0-9])?)$'::text) OR ((segment COLLATE "C") ~ (((((('^(?:19|20)[0-9]{2}(?:-?(?:0[1-9]|1[0-2]))?$'::text || '|^(?:19|20)[0-9]{2}[-_](?:0[1-9]|1[0-2])[-_](?:0[1-9]|[12][0-9]|3[01])'::text) || '(?:(?:_|--|:|_to_)(?:19|20)[0-9]{2}[-_](?:0[1-9]|1[0-2])[-_](?:0[1-9]|[12][0-9]|3[01]))?$'::text) || '|^(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])'::text) || '(?:[-_](?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01]))?$'::text) || '|^(?:19|20)[0-9]{2}-?(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12][0-9]|3[01])'::text) || '[T _-]?[0-9]{2}(?:[:_-]?[0-9]{2}){0,2}Z?$'::text))));
+
+ALTER FUNCTION headgate.is_partition_segment(segment text) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.is_projection(p_reading jsonb, p_known jsonb) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT jsonb_array_length(p_reading) < jsonb_array_length(p_known)
+           AND NOT EXISTS (SELECT
+                             FROM jsonb_array_elements(p_reading) AS f (body)
+                             LEFT JOIN schema_columns(p_known) k ON k.name = f.body ->> 'name'
+                            WHERE k.type IS DISTINCT FROM f.body ->> 'type')
+  $$;
+
+ALTER FUNCTION headgate.is_projection(p_reading jsonb, p_known jsonb) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.is_test_output(p_organization uuid, p_kept uuid, p_gone uuid) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  v_known text := current_setting('headgate.test_outputs', true);
+  v_is_one boolean;
+BEGIN
+  IF v_known IS NULL OR NOT starts_with(v_known, p_organization::text) THEN
+    SELECT concat_ws(' ', p_organization, string_agg(DISTINCT o.id::text, ' '))
+      INTO v_known
+      FROM job_runs r
+     CROSS JOIN LATERAL unnest(r.output_ids) AS o (id)
+     WHERE r.organization_id = p_organization AND r.is_test;
+  END IF;
+  v_is_one := position(p_gone::text IN v_known) > 0;
+  PERFORM set_config('headgate.test_outputs', concat_ws(' ', v_known, CASE WHEN v_is_one THEN p_kept END), true);
+  RETURN v_is_one;
+END
+$$;
+
+ALTER FUNCTION headgate.is_test_output(p_organization uuid, p_kept uuid, p_gone uuid) OWNER TO headgate_owner;
+
+CREATE TABLE headgate.dataset_merges (
+    organization_id uuid NOT NULL,
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    survivor_id uuid NOT NULL,
+    merged_id uuid NOT NULL,
+    reason text NOT NULL,
+    rule_id uuid,
+    merged_at timestamp with time zone DEFAULT now() NOT NULL,
+    undone_at timestamp with time zone,
+    place bigint NOT NULL
+);
+
+ALTER TABLE ONLY headgate.dataset_merges FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.dataset_merges OWNER TO headgate_owner;
+
+COMMENT ON COLUMN headgate.dataset_merges.merged_id IS 'The survivor itself when it was only given another name';
+
+COMMENT ON COLUMN headgate.dataset_merges.place IS 'Order of merges; several of one transaction share their time';
+
+CREATE FUNCTION headgate.later_merge(p_organization uuid, p_merge headgate.dataset_merges) RETURNS uuid
+    LANGUAGE sql STABLE
+    AS $$
+    WITH rows AS (
+      SELECT r.table_name, coalesce(r.result, r.original) AS body
+        FROM dataset_merge_rows r
+       WHERE r.organization_id = p_organization AND r.merge_id = p_merge.id
+         AND r.table_name IN ('lineage_edges', 'column_lineage_edges', 'job_runs')
+    ),
+    near AS (
+      SELECT x.id::uuid AS id
+        FROM rows
+       CROSS JOIN LATERAL (SELECT rows.body ->> 'source_id' AS id
+                           UNION SELECT rows.body ->> 'target_id'
+                           UNION SELECT jsonb_array_elements_text(rows.body -> 'input_ids')
+                           UNION SELECT jsonb_array_elements_text(rows.body -> 'output_ids')) x
+    ),
+    later AS (
+      SELECT m.id, m.place,
+             p_merge.survivor_id IN (m.survivor_id, m.merged_id)
+             OR p_merge.merged_id IN (m.survivor_id, m.merged_id) AS is_same
+        FROM dataset_merges m
+       WHERE m.organization_id = p_organization AND m.undone_at IS NULL AND m.place > p_merge.place
+         AND (m.survivor_id IN (p_merge.survivor_id, p_merge.merged_id)
+           OR m.merged_id IN (p_merge.survivor_id, p_merge.merged_id)
+           OR m.survivor_id IN (SELECT n.id FROM near n)
+           OR m.merged_id IN (SELECT n.id FROM near n))
+    )
+    SELECT l.id
+      FROM later l
+     WHERE l.is_same
+        OR EXISTS (SELECT
+                     FROM dataset_merge_rows o
+                     JOIN rows ON rows.table_name = o.table_name
+                              AND merge_row_key(merge_key_columns(rows.table_name), rows.body)
+                                  = merge_row_key(merge_key_columns(o.table_name), coalesce(o.result, o.original))
+                    WHERE o.organization_id = p_organization AND o.merge_id = l.id)
+     ORDER BY l.place DESC
+     LIMIT 1
+  $$;
+
+ALTER FUNCTION headgate.later_merge(p_organization uuid, p_merge headgate.dataset_merges) OWNER TO headgate_owner;
+
+CREATE TABLE headgate.job_runs (
+    organization_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    job_id uuid NOT NULL,
+    job_ids uuid[] NOT NULL,
+    state text NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone GENERATED ALWAYS AS (LEAST(complete_at, fail_at, abort_at)) STORED,
+    last_event_at timestamp with time zone NOT NULL,
+    last_activity_at timestamp with time zone,
+    start_at timestamp with time zone,
+    running_at timestamp with time zone,
+    complete_at timestamp with time zone,
+    fail_at timestamp with time zone,
+    abort_at timestamp with time zone,
+    other_at timestamp with time zone,
+    parent_run_id uuid,
+    root_run_id uuid,
+    parent_job jsonb,
+    root_job jsonb,
+    is_test boolean DEFAULT false NOT NULL,
+    processing_type text,
+    application_id text,
+    partition_context jsonb,
+    error text,
+    error_at timestamp with time zone,
+    event_count integer DEFAULT 0 NOT NULL,
+    input_ids uuid[] DEFAULT '{}'::uuid[] NOT NULL,
+    output_ids uuid[] DEFAULT '{}'::uuid[] NOT NULL,
+    producer text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT job_runs_state_check CHECK ((state = ANY (ARRAY['START'::text, 'RUNNING'::text, 'COMPLETE'::text, 'FAIL'::text, 'ABORT'::text, 'OTHER'::text])))
+)
+WITH (fillfactor='75');
+
+ALTER TABLE ONLY headgate.job_runs FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.job_runs OWNER TO headgate_owner;
+
+COMMENT ON TABLE headgate.job_runs IS 'No foreign key to jobs: it would lock the job''s row for each of its runs. Jobs are never deleted alone';
+
+COMMENT ON COLUMN headgate.job_runs.last_activity_at IS 'Latest START, RUNNING or OTHER; after ended_at when such an event came before the end was known (late)';
+
+COMMENT ON COLUMN headgate.job_runs.start_at IS 'State history: the earliest time each state was seen, one column a state; independent of arrival order';
+
+CREATE FUNCTION headgate.lock_runs(p_organization uuid, p_runs uuid[], OUT place text, OUT run headgate.job_runs) RETURNS SETOF record
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+BEGIN
+  RETURN QUERY
+    SELECT r.place, r.run
+      FROM (SELECT u.run FROM unnest(p_runs) AS u (run) ORDER BY u.run) s
+     CROSS JOIN LATERAL (SELECT j.ctid::text AS place, j AS run
+                           FROM job_runs j
+                          WHERE j.organization_id = p_organization
+                            AND j.run_id = s.run
+                            FOR UPDATE) r;
+END
+$$;
+
+ALTER FUNCTION headgate.lock_runs(p_organization uuid, p_runs uuid[], OUT place text, OUT run headgate.job_runs) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.log_merge_rows(p_organization uuid, p_merge uuid, p_table text, p_before jsonb, p_after jsonb) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  v_keys text[] := merge_key_columns(p_table);
+BEGIN
+  INSERT INTO dataset_merge_rows (organization_id, merge_id, table_name, original, result)
+  SELECT p_organization, p_merge, p_table, b.body, a.body
+    FROM jsonb_array_elements(coalesce(p_before, '[]')) AS b (body)
+    FULL JOIN jsonb_array_elements(coalesce(p_after, '[]')) AS a (body)
+      ON merge_row_key(v_keys, a.body) = merge_row_key(v_keys, b.body);
+END
+$$;
+
+ALTER FUNCTION headgate.log_merge_rows(p_organization uuid, p_merge uuid, p_table text, p_before jsonb, p_after jsonb) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.merge_datasets(p_organization uuid, p_one uuid, p_other uuid, p_reason text, p_rule_id uuid) RETURNS uuid
+    LANGUAGE plpgsql
+    SET "TimeZone" TO 'UTC'
+    SET bytea_output TO 'hex'
+    AS $$
+DECLARE
+  v_one     uuid;
+  v_other   uuid;
+  v_kept    datasets;
+  v_gone    datasets;
+  v_merge   uuid;
+  v_rows    jsonb;
+  v_names   jsonb;
+  v_schema  record;
+BEGIN
+  -- Twice: most calls end before the lock, which waits until no event of the organisation is being written.
+  FOR attempt IN 1 .. 2 LOOP
+    v_one := surviving_dataset(p_organization, p_one);
+    v_other := surviving_dataset(p_organization, p_other);
+    IF v_one IS NULL OR v_other IS NULL THEN
+      RAISE EXCEPTION 'there is no dataset %', CASE WHEN v_one IS NULL THEN p_one ELSE p_other END
+        USING ERRCODE = 'HG003', HINT = 'give the ids of two datasets of this organisation';
+    END IF;
+    IF v_one = v_other OR (p_reason = 'symlink' AND were_parted(p_organization, v_one, v_other)) THEN
+      RETURN NULL;
+    END IF;
+    PERFORM pg_advisory_xact_lock(merge_lock(p_organization));
+  END LOOP;
+  PERFORM 1
+     FROM datasets d
+    WHERE d.organization_id = p_organization AND d.id IN (v_one, v_other)
+    ORDER BY d.id
+      FOR UPDATE;
+
+  SELECT d.* INTO v_kept
+    FROM datasets d
+   WHERE d.organization_id = p_organization AND d.id IN (v_one, v_other)
+   ORDER BY d.created_at, d.id
+   LIMIT 1;
+  SELECT d.* INTO v_gone
+    FROM datasets d
+   WHERE d.organization_id = p_organization AND d.id IN (v_one, v_other) AND d.id <> v_kept.id;
+  v_rows := dataset_rows(p_organization, ARRAY[v_kept.id, v_gone.id]);
+  v_names := alias_rows(p_organization, ARRAY[v_kept.id, v_gone.id]);
+
+  INSERT INTO dataset_merges (organization_id, survivor_id, merged_id, reason, rule_id, merged_at)
+  VALUES (p_organization, v_kept.id, v_gone.id, p_reason, p_rule_id, clock_timestamp())
+  RETURNING id INTO v_merge;
+
+  PERFORM move_merged_runs(p_organization, v_merge, v_kept.id, v_gone.id);
+  PERFORM move_merged_facts(p_organization, v_merge, v_kept.id, v_gone.id);
+  PERFORM move_merged_tests(p_organization, v_merge, v_kept.id, v_gone.id);
+  SELECT * INTO v_schema FROM move_merged_schemas(p_organization, v_merge, v_kept, v_gone);
+
+  UPDATE datasets d
+     SET type = CASE WHEN coalesce(d.type, 'file') IN ('table', 'file') AND v_gone.type NOT IN ('table', 'file')
+                     THEN v_gone.type ELSE coalesce(d.type, v_gone.type) END,
+         location = coalesce(d.location, v_gone.location),
+         dropped_at = CASE WHEN d.dropped_at IS NOT NULL AND v_gone.dropped_at IS NOT NULL
+                           THEN greatest(d.dropped_at, v_gone.dropped_at) END,
+         first_seen_at = least(d.first_seen_at, v_gone.first_seen_at),
+         schema_hash = v_schema.schema_hash,
+         schema_at = v_schema.schema_at,
+         schema_by = v_schema.schema_by
+   WHERE d.organization_id = p_organization AND d.id = v_kept.id;
+  UPDATE datasets d
+     SET merged_into = v_kept.id
+   WHERE d.organization_id = p_organization AND d.id = v_gone.id;
+  UPDATE dataset_aliases a
+     SET dataset_id = v_kept.id,
+         source = CASE WHEN a.source <> 'primary' THEN a.source WHEN p_reason = 'rule' THEN 'rule' ELSE 'merge' END
+   WHERE a.organization_id = p_organization AND a.dataset_id = v_gone.id;
+  IF p_reason = 'rule' AND v_other = v_gone.id THEN
+    PERFORM take_dataset_name(p_organization, v_kept.id, v_gone.namespace, v_gone.name, v_gone.display_name, v_gone.id);
+  END IF;
+
+  PERFORM log_merge_rows(p_organization, v_merge, 'datasets', v_rows,
+                         dataset_rows(p_organization, ARRAY[v_kept.id, v_gone.id]));
+  PERFORM log_merge_rows(p_organization, v_merge, 'dataset_aliases', v_names,
+                         alias_rows(p_organization, ARRAY[v_kept.id, v_gone.id]));
+  PERFORM bump_epoch(p_organization);
+  PERFORM pg_notify('headgate_organization', p_organization::text);
+  RETURN v_merge;
+END
+$$;
+
+ALTER FUNCTION headgate.merge_datasets(p_organization uuid, p_one uuid, p_other uuid, p_reason text, p_rule_id uuid) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.merge_key_columns(p_table text) RETURNS text[]
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT array_agg(a.attname::text ORDER BY a.attnum)
+      FROM pg_index i
+      JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
+     WHERE i.indrelid = p_table::regclass AND i.indisprimary AND a.attname <> 'organization_id'
+  $$;
+
+ALTER FUNCTION headgate.merge_key_columns(p_table text) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.merge_lock(p_organization uuid) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$ SELECT hashtextextended('headgate.merge.' || p_organization::text, 0) $$;
+
+ALTER FUNCTION headgate.merge_lock(p_organization uuid) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.merge_row_key(p_columns text[], p_row jsonb) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$ SELECT jsonb_agg(p_row -> c.name ORDER BY c.i) FROM unnest(p_columns) WITH ORDINALITY AS c (name, i) $$;
+
+ALTER FUNCTION headgate.merge_row_key(p_columns text[], p_row jsonb) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.merged_family(p_organization uuid, p_dataset uuid) RETURNS SETOF uuid
+    LANGUAGE sql STABLE
+    AS $$
+    WITH RECURSIVE family AS (
+      SELECT p_dataset AS id
+      UNION
+      SELECT d.id
+        FROM family f
+        JOIN datasets d ON d.organization_id = p_organization AND d.merged_into = f.id
+    )
+    SELECT f.id FROM family f
+  $$;
+
+ALTER FUNCTION headgate.merged_family(p_organization uuid, p_dataset uuid) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.move_merged_facts(p_organization uuid, p_merge uuid, p_kept uuid, p_gone uuid) RETURNS void
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+  -- An edge between the two becomes none; one that led to itself before still does.
+  no_loop CONSTANT text := '(m.source_id = m.target_id OR NOT (m.source_id IN ($3, $4) AND m.target_id IN ($3, $4)))';
+BEGIN
+  -- Of two facets the one that was sent last stays.
+  PERFORM move_merged_rows(p_organization, p_merge, p_kept, p_gone, 'dataset_facets', $sql$
+      body = EXCLUDED.body,
+      event_time = EXCLUDED.event_time,
+      job_id = EXCLUDED.job_id,
+      role = EXCLUDED.role,
+      facets_hash = EXCLUDED.facets_hash
+    $sql$, $sql$
+      facet_seen_at($1, $4, m.name) > coalesce(facet_seen_at($1, $3, m.name), '-infinity')
+    $sql$);
+  -- Hashes that differ are forgotten, so that the next event tells again what holds.
+  PERFORM move_merged_rows(p_organization, p_merge, p_kept, p_gone, 'job_datasets', $sql$
+      first_seen_at = least(t.first_seen_at, EXCLUDED.first_seen_at),
+      last_seen_at = greatest(t.last_seen_at, EXCLUDED.last_seen_at),
+      last_completed_at = greatest(t.last_completed_at, EXCLUDED.last_completed_at),
+      start_hash = CASE WHEN t.start_hash <> EXCLUDED.start_hash THEN NULL
+                        ELSE coalesce(t.start_hash, EXCLUDED.start_hash) END,
+      facets_hash = CASE WHEN t.facets_hash <> EXCLUDED.facets_hash THEN NULL
+                         ELSE coalesce(t.facets_hash, EXCLUDED.facets_hash) END,
+      columns_hash = CASE WHEN t.columns_hash <> EXCLUDED.columns_hash THEN NULL
+                          ELSE coalesce(t.columns_hash, EXCLUDED.columns_hash) END,
+      columns_seen_at = greatest(t.columns_seen_at, EXCLUDED.columns_seen_at),
+      columns_before_at = CASE WHEN t.columns_hash <> EXCLUDED.columns_hash
+                               THEN greatest(t.columns_seen_at, EXCLUDED.columns_seen_at)
+                               ELSE greatest(t.columns_before_at, EXCLUDED.columns_before_at) END
+    $sql$);
+  PERFORM move_merged_rows(p_organization, p_merge, p_kept, p_gone, 'freshness_sla', $sql$
+      last_updated_at = greatest(t.last_updated_at, EXCLUDED.last_updated_at),
+      is_stale = t.is_stale AND EXCLUDED.is_stale
+    $sql$);
+  PERFORM move_merged_rows(p_organization, p_merge, p_kept, p_gone, 'lineage_edges', $sql$
+      first_seen_at = least(t.first_seen_at, EXCLUDED.first_seen_at),
+      last_run_id = CASE WHEN EXCLUDED.last_seen_at > t.last_seen_at THEN EXCLUDED.last_run_id ELSE t.last_run_id END,
+      last_seen_at = greatest(t.last_seen_at, EXCLUDED.last_seen_at),
+      last_completed_at = greatest(t.last_completed_at, EXCLUDED.last_completed_at)
+    $sql$, no_loop);
+  PERFORM move_merged_rows(p_organization, p_merge, p_kept, p_gone, 'column_lineage_edges', $sql$
+      kinds = CASE WHEN EXCLUDED.last_seen_at > t.last_seen_at THEN EXCLUDED.kinds ELSE t.kinds END,
+      expression = CASE WHEN EXCLUDED.last_seen_at > t.last_seen_at THEN EXCLUDED.expression ELSE t.expression END,
+      is_current = t.is_current OR EXCLUDED.is_current,
+      first_seen_at = least(t.first_seen_at, EXCLUDED.first_seen_at),
+      last_seen_at = greatest(t.last_seen_at, EXCLUDED.last_seen_at)
+    $sql$, no_loop);
+  -- Metrics are one a run (but for the ones without a run), and the survivor's stay.
+  PERFORM move_merged_rows(p_organization, p_merge, p_kept, p_gone, 'dataset_metrics',
+    'row_count = t.row_count', $sql$
+      NOT EXISTS (SELECT
+                    FROM dataset_metrics k
+                   WHERE k.organization_id = $1 AND k.run_id = m.run_id AND k.dataset_id = $3
+                     AND k.direction = m.direction
+                     AND (k.measured_at = m.measured_at OR m.run_id <> '00000000-0000-0000-0000-000000000000'))
+    $sql$);
+END
+$_$;
+
+ALTER FUNCTION headgate.move_merged_facts(p_organization uuid, p_merge uuid, p_kept uuid, p_gone uuid) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.move_merged_rows(p_organization uuid, p_merge uuid, p_kept uuid, p_gone uuid, p_table text, p_combine text, p_which text DEFAULT 'true'::text) RETURNS void
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+  v_keys    text[] := merge_key_columns(p_table);
+  v_columns text;
+  v_values  text;
+  v_is_gone text;
+BEGIN
+  SELECT string_agg(quote_ident(c.attname), ', ' ORDER BY c.attnum),
+         string_agg(CASE WHEN c.leads THEN format('coalesce(NULLIF(m.%I, $4), $3)', c.attname)
+                         ELSE format('m.%I', c.attname) END, ', ' ORDER BY c.attnum),
+         string_agg(format('t.%I = $4', c.attname), ' OR ') FILTER (WHERE c.leads)
+    INTO v_columns, v_values, v_is_gone
+    FROM (SELECT a.attname, a.attnum, a.attname IN ('dataset_id', 'source_id', 'target_id') AS leads
+            FROM pg_attribute a
+           WHERE a.attrelid = p_table::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '') c;
+  EXECUTE format($sql$
+    WITH moved AS (
+      DELETE FROM %1$I t
+       WHERE t.organization_id = $1 AND (%2$s)
+      RETURNING t.*
+    ),
+    made AS (
+      INSERT INTO %1$I AS t (%3$s)
+      SELECT %4$s
+        FROM moved m
+       WHERE %5$s
+      ON CONFLICT (organization_id, %6$s) DO UPDATE SET %7$s
+      RETURNING t.*
+    )
+    INSERT INTO dataset_merge_rows (organization_id, merge_id, table_name, original, result)
+    SELECT $1, $2, %1$L, to_jsonb(m), NULL
+      FROM moved m
+     UNION ALL
+    SELECT $1, $2, %1$L, to_jsonb(k), to_jsonb(n)
+      FROM made n
+      LEFT JOIN %1$I k ON k.organization_id = $1 AND (%8$s)
+    $sql$, p_table, v_is_gone, v_columns, v_values, p_which, array_to_string(v_keys, ', '), p_combine,
+    (SELECT string_agg(format('k.%1$I = n.%1$I', u.name), ' AND ') FROM unnest(v_keys) AS u (name)))
+    USING p_organization, p_merge, p_kept, p_gone;
+END
+$_$;
+
+ALTER FUNCTION headgate.move_merged_rows(p_organization uuid, p_merge uuid, p_kept uuid, p_gone uuid, p_table text, p_combine text, p_which text) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.move_merged_runs(p_organization uuid, p_merge uuid, p_kept uuid, p_gone uuid) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  v_jobs  uuid[] := ARRAY(SELECT DISTINCT u.job_id
+                            FROM job_datasets u
+                           WHERE u.organization_id = p_organization AND u.dataset_id = p_gone);
+  v_runs  uuid[];
+  v_tests uuid[];
+BEGIN
+  -- Locked before they are read: what is logged has to be what is replaced.
+  SELECT array_agg(h.run_id)
+    INTO v_runs
+    FROM (SELECT r.run_id
+            FROM job_runs r
+           WHERE r.organization_id = p_organization
+             AND (r.job_id = ANY (v_jobs) OR cardinality(r.job_ids) > 1)
+             AND (p_gone = ANY (r.input_ids) OR p_gone = ANY (r.output_ids))
+           ORDER BY r.run_id
+             FOR UPDATE) h;
+  IF is_test_output(p_organization, p_kept, p_gone) THEN
+    SELECT array_agg(h.run_id)
+      INTO v_tests
+      FROM (SELECT r.run_id
+              FROM job_runs r
+             WHERE r.organization_id = p_organization
+               AND r.is_test
+               AND p_gone = ANY (r.output_ids)
+             ORDER BY r.run_id
+               FOR UPDATE) h;
+  END IF;
+
+  WITH before AS (
+    SELECT r.run_id, r.input_ids, r.output_ids
+      FROM job_runs r
+     WHERE r.organization_id = p_organization AND r.run_id = ANY (v_runs || v_tests)
+  ),
+  after AS (
+    UPDATE job_runs r
+       SET input_ids = CASE WHEN p_kept = ANY (r.input_ids) THEN array_remove(r.input_ids, p_gone)
+                            ELSE array_replace(r.input_ids, p_gone, p_kept) END,
+           output_ids = CASE WHEN p_kept = ANY (r.output_ids) THEN array_remove(r.output_ids, p_gone)
+                             ELSE array_replace(r.output_ids, p_gone, p_kept) END
+      FROM before b
+     WHERE r.organization_id = p_organization AND r.run_id = b.run_id
+    RETURNING r.run_id, r.input_ids, r.output_ids
+  )
+  INSERT INTO dataset_merge_rows (organization_id, merge_id, table_name, original, result)
+  SELECT p_organization, p_merge, 'job_runs', to_jsonb(b), to_jsonb(a)
+    FROM before b
+    JOIN after a ON a.run_id = b.run_id;
+END
+$$;
+
+ALTER FUNCTION headgate.move_merged_runs(p_organization uuid, p_merge uuid, p_kept uuid, p_gone uuid) OWNER TO headgate_owner;
+
+CREATE TABLE headgate.datasets (
+    organization_id uuid NOT NULL,
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    namespace text NOT NULL,
+    name text NOT NULL,
+    display_name text NOT NULL,
+    type text,
+    location text,
+    schema_hash bytea,
+    schema_at timestamp with time zone,
+    schema_by text,
+    dropped_at timestamp with time zone,
+    merged_into uuid,
+    first_seen_at timestamp with time zone NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT datasets_schema_by_check CHECK ((schema_by = ANY (ARRAY['input'::text, 'output'::text, 'dataset'::text])))
+)
+WITH (fillfactor='85');
+
+ALTER TABLE ONLY headgate.datasets FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.datasets OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.move_merged_schemas(p_organization uuid, p_merge uuid, p_kept headgate.datasets, p_gone headgate.datasets, OUT schema_hash bytea, OUT schema_at timestamp with time zone, OUT schema_by text) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  v_before  jsonb := schema_history_rows(p_organization, ARRAY[p_kept.id, p_gone.id]);
+  v_readers boolean := coalesce(p_kept.schema_by, 'input') = 'input' AND coalesce(p_gone.schema_by, 'input') = 'input';
+  v_reader  uuid := CASE WHEN v_readers THEN NULL
+                         WHEN coalesce(p_kept.schema_by, 'input') = 'input' THEN p_kept.id
+                         WHEN coalesce(p_gone.schema_by, 'input') = 'input' THEN p_gone.id END;
+BEGIN
+  IF NOT EXISTS (SELECT
+                   FROM schema_versions v
+                  WHERE v.organization_id = p_organization AND v.dataset_id = p_gone.id) THEN
+    SELECT p_kept.schema_hash, p_kept.schema_at, p_kept.schema_by INTO schema_hash, schema_at, schema_by;
+    RETURN;
+  END IF;
+
+  DELETE FROM schema_versions v
+   WHERE v.organization_id = p_organization
+     AND v.dataset_id = v_reader
+     AND v.valid_from >= (SELECT min(w.valid_from)
+                            FROM schema_versions w
+                           WHERE w.organization_id = p_organization
+                             AND w.dataset_id IN (p_kept.id, p_gone.id)
+                             AND w.dataset_id <> v_reader);
+  UPDATE schema_versions v
+     SET valid_to = v.valid_from
+   WHERE v.organization_id = p_organization AND v.dataset_id IN (p_kept.id, p_gone.id) AND v.valid_to IS NULL;
+  UPDATE schema_versions v
+     SET dataset_id = p_kept.id
+   WHERE v.organization_id = p_organization AND v.dataset_id = p_gone.id;
+
+  SELECT n.schema_hash, n.schema_at
+    INTO schema_hash, schema_at
+    FROM rebuild_schema_history(p_organization, p_kept.id, v_readers) n;
+  SELECT s.schema_by
+    INTO schema_by
+    FROM (VALUES (p_kept.schema_by, p_kept.schema_at), (p_gone.schema_by, p_gone.schema_at)) AS s (schema_by, at)
+   WHERE s.schema_by IS NOT NULL
+   ORDER BY s.schema_by = 'input', s.at DESC
+   LIMIT 1;
+  PERFORM log_merge_rows(p_organization, p_merge, 'schema_versions', v_before,
+                         schema_history_rows(p_organization, ARRAY[p_kept.id]));
+END
+$$;
+
+ALTER FUNCTION headgate.move_merged_schemas(p_organization uuid, p_merge uuid, p_kept headgate.datasets, p_gone headgate.datasets, OUT schema_hash bytea, OUT schema_at timestamp with time zone, OUT schema_by text) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.move_merged_tests(p_organization uuid, p_merge uuid, p_kept uuid, p_gone uuid) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  -- Removed first, so that the newer one can take its place.
+  WITH removed AS (
+    DELETE FROM test_results t
+     USING (SELECT CASE WHEN g.observed_at > k.observed_at THEN k.id ELSE g.id END AS id
+              FROM test_results g
+              JOIN test_results k ON k.organization_id = p_organization AND k.dataset_id = p_kept
+                                 AND k.run_id = g.run_id AND k.test_key = g.test_key
+             WHERE g.organization_id = p_organization AND g.dataset_id = p_gone) older
+     WHERE t.organization_id = p_organization AND t.id = older.id
+    RETURNING t.*
+  )
+  INSERT INTO dataset_merge_rows (organization_id, merge_id, table_name, original, result)
+  SELECT p_organization, p_merge, 'test_results', to_jsonb(r), NULL
+    FROM removed r;
+
+  WITH moved AS (
+    UPDATE test_results t
+       SET dataset_id = p_kept
+     WHERE t.organization_id = p_organization AND t.dataset_id = p_gone
+    RETURNING t.*
+  )
+  INSERT INTO dataset_merge_rows (organization_id, merge_id, table_name, original, result)
+  SELECT p_organization, p_merge, 'test_results', to_jsonb(m) || jsonb_build_object('dataset_id', p_gone), to_jsonb(m)
+    FROM moved m;
+END
+$$;
+
+ALTER FUNCTION headgate.move_merged_tests(p_organization uuid, p_merge uuid, p_kept uuid, p_gone uuid) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.namespace_kind(scheme text) RETURNS text
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    RETURN CASE WHEN (scheme = ANY (ARRAY['s3'::text, 'gs'::text, 'abfss'::text, 'wasbs'::text, 'oss'::text, 'cos'::text, 'cosn'::text, 'obs'::text, 'oci'::text, 'r2'::text, 'lakefs'::text])) THEN 'object_store'::text WHEN (scheme = ANY (ARRAY['file'::text, 'hdfs'::text, 'dbfs'::text, 'webhdfs'::text, 'swebhdfs'::text, 'viewfs'::text, 'gvfs'::text, 'maprfs'::text, 'alluxio'::text, 'adl'::text, 'ofs'::text, 'o3fs'::text, 'nfs'::text, 'sftp'::text, 'ftp'::text])) THEN 'file_system'::text WHEN (scheme = ANY (ARRAY['duckdb'::text, 'sqlite'::text])) THEN 'file_database'::text ELSE 'service'::text END;
+
+ALTER FUNCTION headgate.namespace_kind(scheme text) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.part_touched_rows(p_organization uuid, p_merge uuid, p_table text, p_more text DEFAULT ''::text) RETURNS void
+    LANGUAGE plpgsql
+    AS $_$
+BEGIN
+  EXECUTE format($sql$
+    UPDATE %1$I t
+       SET first_seen_at = coalesce((r.original ->> 'first_seen_at')::timestamptz, t.last_seen_at) %2$s
+      FROM dataset_merge_rows r
+     CROSS JOIN LATERAL jsonb_populate_record(NULL::%1$I, r.result) n
+     WHERE r.organization_id = $1 AND r.merge_id = $2 AND r.table_name = %1$L
+       AND t.organization_id = $1 AND (%3$s)
+       AND t.first_seen_at = n.first_seen_at
+       AND t.last_seen_at > n.last_seen_at
+    $sql$, p_table, p_more,
+    (SELECT string_agg(format('t.%1$I = n.%1$I', u.name), ' AND ')
+       FROM unnest(merge_key_columns(p_table)) AS u (name)))
+    USING p_organization, p_merge;
+END
+$_$;
+
+ALTER FUNCTION headgate.part_touched_rows(p_organization uuid, p_merge uuid, p_table text, p_more text) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.parted_ids(p_current uuid[], p_result jsonb, p_original jsonb) RETURNS uuid[]
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT ARRAY(SELECT o.id::uuid FROM jsonb_array_elements_text(p_original) WITH ORDINALITY AS o (id, i) ORDER BY o.i)
+           || ARRAY(SELECT c.id
+                      FROM unnest(p_current) WITH ORDINALITY AS c (id, i)
+                     WHERE NOT p_result ? c.id::text AND NOT p_original ? c.id::text
+                     ORDER BY c.i)
+  $$;
+
+ALTER FUNCTION headgate.parted_ids(p_current uuid[], p_result jsonb, p_original jsonb) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.quoted_columns(p_names text[]) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT string_agg('''' || n.name || '''', ', ' ORDER BY n.i) FILTER (WHERE n.i <= 20)
+           || CASE WHEN cardinality(p_names) > 20 THEN format(' and %s more', cardinality(p_names) - 20) ELSE '' END
+      FROM unnest(p_names) WITH ORDINALITY AS n (name, i)
+  $$;
+
+ALTER FUNCTION headgate.quoted_columns(p_names text[]) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.rebuild_schema_history(p_organization uuid, p_dataset uuid, p_readers boolean, OUT schema_hash bytea, OUT schema_at timestamp with time zone) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  v_kept uuid[];
+BEGIN
+  -- No two versions may be open at any moment, so all are closed first.
+  UPDATE schema_versions v
+     SET valid_to = v.valid_from
+   WHERE v.organization_id = p_organization AND v.dataset_id = p_dataset AND v.valid_to IS NULL;
+
+  WITH RECURSIVE ordered AS (
+    SELECT v.id, v.schema_hash, v.fields, row_number() OVER (ORDER BY v.valid_from, v.version, v.id) AS i
+      FROM schema_versions v
+     WHERE v.organization_id = p_organization AND v.dataset_id = p_dataset
+  ),
+  -- What is current at each step; only a step that is new makes its own version current.
+  walk AS (
+    SELECT o.i, o.id, o.schema_hash, o.fields FROM ordered o WHERE o.i = 1
+    UNION ALL
+    SELECT o.i,
+           CASE WHEN n.is_new THEN o.id ELSE w.id END,
+           CASE WHEN n.is_new THEN o.schema_hash ELSE w.schema_hash END,
+           CASE WHEN n.is_new THEN o.fields ELSE w.fields END
+      FROM walk w
+      JOIN ordered o ON o.i = w.i + 1
+     CROSS JOIN LATERAL (SELECT o.schema_hash <> w.schema_hash
+                                AND NOT (p_readers AND is_projection(o.fields, w.fields)) AS is_new) n
+  )
+  SELECT array_agg(DISTINCT w.id) INTO v_kept FROM walk w;
+
+  DELETE FROM schema_versions v
+   WHERE v.organization_id = p_organization AND v.dataset_id = p_dataset AND NOT v.id = ANY (v_kept);
+
+  UPDATE schema_versions v
+     SET version = c.i,
+         valid_to = c.next_from,
+         (columns_added, columns_removed, columns_type_changed, change_type, description, breaking) = (
+           SELECT n.added, n.removed, n.type_changed, n.change_type, n.description, n.breaking
+             FROM schema_change(c.before, c.fields) n)
+    FROM (SELECT s.id, s.fields, row_number() OVER t AS i, lag(s.fields) OVER t AS before,
+                 lead(s.valid_from) OVER t AS next_from
+            FROM schema_versions s
+           WHERE s.organization_id = p_organization AND s.dataset_id = p_dataset
+          WINDOW t AS (ORDER BY s.valid_from, s.version, s.id)) c
+   WHERE v.organization_id = p_organization AND v.dataset_id = p_dataset AND v.id = c.id;
+
+  SELECT v.schema_hash, v.valid_from
+    INTO schema_hash, schema_at
+    FROM schema_versions v
+   WHERE v.organization_id = p_organization AND v.dataset_id = p_dataset AND v.valid_to IS NULL;
+END
+$$;
+
+ALTER FUNCTION headgate.rebuild_schema_history(p_organization uuid, p_dataset uuid, p_readers boolean, OUT schema_hash bytea, OUT schema_at timestamp with time zone) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.rename_dataset(p_organization uuid, p_dataset uuid, p_namespace text, p_name text, p_display text, p_primary boolean, p_rule_id uuid) RETURNS uuid
+    LANGUAGE plpgsql
+    SET "TimeZone" TO 'UTC'
+    SET bytea_output TO 'hex'
+    AS $$
+DECLARE
+  v_dataset uuid := surviving_dataset(p_organization, p_dataset);
+  v_led_to  uuid;
+  v_holder  uuid;
+  v_merge   uuid;
+  v_rows    jsonb;
+  v_names   jsonb;
+BEGIN
+  PERFORM pg_advisory_xact_lock(merge_lock(p_organization));
+  PERFORM 1 FROM datasets d WHERE d.organization_id = p_organization AND d.id = v_dataset FOR UPDATE;
+  SELECT a.dataset_id
+    INTO v_led_to
+    FROM dataset_aliases a
+   WHERE a.organization_id = p_organization AND a.namespace = p_namespace AND a.name = p_name;
+  SELECT d.id
+    INTO v_holder
+    FROM datasets d
+   WHERE d.organization_id = p_organization AND d.namespace = p_namespace AND d.name = p_name;
+  IF v_dataset IS NULL OR v_led_to <> v_dataset OR surviving_dataset(p_organization, v_holder) <> v_dataset THEN
+    RAISE EXCEPTION 'the name %/% cannot lead to the dataset %', p_namespace, p_name, p_dataset
+      USING ERRCODE = 'HG003', HINT = 'merge the dataset with the one that has the name';
+  END IF;
+  IF v_holder = v_dataset OR (v_led_to IS NOT NULL AND NOT p_primary) THEN
+    RETURN NULL;
+  END IF;
+
+  v_rows := dataset_rows(p_organization, ARRAY[v_dataset, v_holder]);
+  v_names := alias_rows(p_organization, ARRAY[v_dataset]);
+  INSERT INTO dataset_merges (organization_id, survivor_id, merged_id, reason, rule_id, merged_at)
+  VALUES (p_organization, v_dataset, v_dataset, CASE WHEN p_primary THEN 'rename' ELSE 'alias' END, p_rule_id,
+          clock_timestamp())
+  RETURNING id INTO v_merge;
+  IF p_primary THEN
+    PERFORM take_dataset_name(p_organization, v_dataset, p_namespace, p_name, p_display, v_holder);
+  ELSE
+    INSERT INTO dataset_aliases (organization_id, namespace, name, dataset_id, source)
+    VALUES (p_organization, p_namespace, p_name, v_dataset, 'rule');
+  END IF;
+  PERFORM log_merge_rows(p_organization, v_merge, 'datasets', v_rows,
+                         dataset_rows(p_organization, ARRAY[v_dataset, v_holder]));
+  PERFORM log_merge_rows(p_organization, v_merge, 'dataset_aliases', v_names,
+                         alias_rows(p_organization, ARRAY[v_dataset]));
+  PERFORM bump_epoch(p_organization);
+  PERFORM pg_notify('headgate_organization', p_organization::text);
+  RETURN v_merge;
+END
+$$;
+
+ALTER FUNCTION headgate.rename_dataset(p_organization uuid, p_dataset uuid, p_namespace text, p_name text, p_display text, p_primary boolean, p_rule_id uuid) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.restore_merged_names(p_organization uuid, p_merge uuid) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  v_renamed uuid[];
+BEGIN
+  SELECT array_agg(d.id)
+    INTO v_renamed
+    FROM dataset_merge_rows r
+    JOIN datasets d ON d.organization_id = p_organization AND d.id = (r.original ->> 'id')::uuid
+   WHERE r.organization_id = p_organization AND r.merge_id = p_merge AND r.table_name = 'datasets'
+     AND d.namespace = r.result ->> 'namespace' AND d.name = r.result ->> 'name'
+     AND (d.namespace, d.name) <> (r.original ->> 'namespace', r.original ->> 'name');
+  UPDATE datasets d
+     SET namespace = '', name = d.id::text
+   WHERE d.organization_id = p_organization AND d.id = ANY (v_renamed);
+  UPDATE datasets d
+     SET namespace = r.original ->> 'namespace', name = r.original ->> 'name'
+    FROM dataset_merge_rows r
+   WHERE r.organization_id = p_organization AND r.merge_id = p_merge AND r.table_name = 'datasets'
+     AND d.organization_id = p_organization AND d.id = ANY (v_renamed) AND d.id = (r.original ->> 'id')::uuid;
+  PERFORM restore_merged_rows(p_organization, p_merge, 'datasets', true);
+  PERFORM restore_merged_rows(p_organization, p_merge, 'dataset_aliases');
+END
+$$;
+
+ALTER FUNCTION headgate.restore_merged_names(p_organization uuid, p_merge uuid) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.restore_merged_rows(p_organization uuid, p_merge uuid, p_table text, p_by_column boolean DEFAULT false, p_missing boolean DEFAULT false) RETURNS void
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+  v_known   text[];
+  v_keys    text[] := merge_key_columns(p_table);
+  v_on_key  text;
+  v_columns text;
+  v_values  text;
+  v_sets    text;
+  v_later   text[];
+  v_from    text;
+BEGIN
+  SELECT ARRAY(SELECT jsonb_object_keys(coalesce(r.original, r.result)))
+    INTO v_known
+    FROM dataset_merge_rows r
+   WHERE r.organization_id = p_organization AND r.merge_id = p_merge AND r.table_name = p_table
+   LIMIT 1;
+  IF v_known IS NULL THEN
+    RETURN;
+  END IF;
+  -- A column that was added to the table since has no say. JSON null in a column that cannot be NULL is a value.
+  SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FILTER (WHERE a.is_set),
+         string_agg(a.original, ', ' ORDER BY a.attnum) FILTER (WHERE a.is_set),
+         string_agg(CASE WHEN p_by_column
+                         THEN format('%1$I = CASE WHEN t.%1$I IS NOT DISTINCT FROM n.%1$I THEN %2$s ELSE t.%1$I END',
+                                     a.attname, a.original)
+                         ELSE format('%I = %s', a.attname, a.original) END, ', ' ORDER BY a.attnum)
+           FILTER (WHERE a.is_set AND NOT a.attname = ANY (v_keys)),
+         coalesce(array_agg(a.attname::text) FILTER (WHERE NOT a.is_known), '{}'),
+         string_agg(format('t.%1$I = n.%1$I', a.attname), ' AND ')
+           FILTER (WHERE a.attname = ANY (v_keys))
+    INTO v_columns, v_values, v_sets, v_later, v_on_key
+    FROM (SELECT c.attname, c.attnum, c.attname = ANY (v_known) AS is_known,
+                 c.attname = ANY (v_known) AND c.attgenerated = '' AS is_set,
+                 CASE WHEN c.attnotnull AND c.atttypid = 'jsonb'::regtype
+                      THEN format('coalesce(o.%I, ''null'')', c.attname)
+                      ELSE format('o.%I', c.attname) END AS original
+            FROM pg_attribute c
+           WHERE c.attrelid = p_table::regclass AND c.attnum > 0 AND NOT c.attisdropped) a;
+  v_from := format(
+    'dataset_merge_rows r
+      CROSS JOIN LATERAL jsonb_populate_record(NULL::%1$I, r.original) o
+      CROSS JOIN LATERAL jsonb_populate_record(NULL::%1$I, r.result) n
+      WHERE r.organization_id = $1 AND r.merge_id = $2 AND r.table_name = %1$L', p_table);
+
+  EXECUTE format(
+    'DELETE FROM %1$I t USING %2$s
+        AND r.original IS NULL AND t.organization_id = $1 AND %3$s AND to_jsonb(t) - $3 = r.result',
+    p_table, v_from, v_on_key)
+    USING p_organization, p_merge, v_later;
+  EXECUTE format(
+    'UPDATE %1$I t SET %4$s FROM %2$s
+        AND r.original IS NOT NULL AND t.organization_id = $1 AND %3$s AND ($4 OR to_jsonb(t) - $3 = r.result)',
+    p_table, v_from, v_on_key, v_sets)
+    USING p_organization, p_merge, v_later, p_by_column;
+  EXECUTE format(
+    'INSERT INTO %1$I (%3$s) SELECT %4$s FROM %2$s
+        AND r.original IS NOT NULL AND (r.result IS NULL OR $3) ON CONFLICT DO NOTHING',
+    p_table, v_from, v_columns, v_values)
+    USING p_organization, p_merge, p_missing;
+END
+$_$;
+
+ALTER FUNCTION headgate.restore_merged_rows(p_organization uuid, p_merge uuid, p_table text, p_by_column boolean, p_missing boolean) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.restore_merged_runs(p_organization uuid, p_merge uuid) RETURNS void
+    LANGUAGE sql
+    AS $$
+    UPDATE job_runs t
+       SET input_ids = parted_ids(t.input_ids, r.result -> 'input_ids', r.original -> 'input_ids'),
+           output_ids = parted_ids(t.output_ids, r.result -> 'output_ids', r.original -> 'output_ids')
+      FROM dataset_merge_rows r
+     WHERE r.organization_id = p_organization AND r.merge_id = p_merge AND r.table_name = 'job_runs'
+       AND t.organization_id = p_organization AND t.run_id = (r.original ->> 'run_id')::uuid
+  $$;
+
+ALTER FUNCTION headgate.restore_merged_runs(p_organization uuid, p_merge uuid) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.restore_merged_schemas(p_organization uuid, p_merge uuid, p_kept uuid) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  v_arrived jsonb;
+BEGIN
+  IF NOT EXISTS (SELECT
+                   FROM dataset_merge_rows r
+                  WHERE r.organization_id = p_organization AND r.merge_id = p_merge
+                    AND r.table_name = 'schema_versions') THEN
+    RETURN;
+  END IF;
+  SELECT jsonb_agg(to_jsonb(v))
+    INTO v_arrived
+    FROM schema_versions v
+   WHERE v.organization_id = p_organization AND v.dataset_id = p_kept
+     AND NOT EXISTS (SELECT
+                       FROM dataset_merge_rows r
+                      WHERE r.organization_id = p_organization AND r.merge_id = p_merge
+                        AND r.table_name = 'schema_versions' AND r.result ->> 'id' = v.id::text);
+
+  DELETE FROM schema_versions v
+   WHERE v.organization_id = p_organization AND v.dataset_id = p_kept;
+  PERFORM restore_merged_rows(p_organization, p_merge, 'schema_versions', p_missing => true);
+  IF v_arrived IS NOT NULL THEN
+    UPDATE schema_versions v
+       SET valid_to = v.valid_from
+     WHERE v.organization_id = p_organization AND v.dataset_id = p_kept AND v.valid_to IS NULL;
+    INSERT INTO schema_versions
+    SELECT o.*
+      FROM jsonb_populate_recordset(NULL::schema_versions, v_arrived) o;
+    UPDATE datasets d
+       SET (schema_hash, schema_at) = (
+             SELECT n.schema_hash, n.schema_at FROM rebuild_schema_history(p_organization, p_kept, false) n)
+     WHERE d.organization_id = p_organization AND d.id = p_kept;
+  END IF;
+END
+$$;
+
+ALTER FUNCTION headgate.restore_merged_schemas(p_organization uuid, p_merge uuid, p_kept uuid) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.schema_change(p_old jsonb, p_new jsonb, OUT added text[], OUT removed text[], OUT type_changed text[], OUT change_type text, OUT description text, OUT breaking boolean) RETURNS record
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    AS $$
+DECLARE
+  retyped   text[];
+  tightened text[];
+  loosened  text[];
+  kinds     text[];
+BEGIN
+  IF p_old IS NULL THEN
+    SELECT '{}', '{}', '{}', 'INITIAL', 'first schema seen', false
+      INTO added, removed, type_changed, change_type, description, breaking;
+    RETURN;
+  END IF;
+  SELECT coalesce(array_agg(a.name ORDER BY a.place) FILTER (WHERE b.name IS NULL), '{}'),
+         coalesce(array_agg(b.name ORDER BY b.place) FILTER (WHERE a.name IS NULL), '{}'),
+         coalesce(array_agg(a.name ORDER BY a.place) FILTER (WHERE b.type <> a.type), '{}'),
+         coalesce(array_agg(format('''%s'' changed from %s to %s', a.name, b.type, a.type) ORDER BY a.place)
+                    FILTER (WHERE b.type <> a.type), '{}'),
+         coalesce(array_agg(a.name ORDER BY a.place) FILTER (WHERE b.nullable AND NOT a.nullable), '{}'),
+         coalesce(array_agg(a.name ORDER BY a.place) FILTER (WHERE NOT b.nullable AND a.nullable), '{}')
+    INTO added, removed, type_changed, retyped, tightened, loosened
+    FROM schema_columns(p_old) b
+    FULL JOIN schema_columns(p_new) a ON a.name = b.name;
+  kinds := array_remove(ARRAY[
+    CASE WHEN added <> '{}' THEN 'ADDED_COLUMN' END,
+    CASE WHEN removed <> '{}' THEN 'DROPPED_COLUMN' END,
+    CASE WHEN type_changed <> '{}' THEN 'TYPE_CHANGE' END,
+    CASE WHEN tightened <> '{}' OR loosened <> '{}' THEN 'NULLABILITY' END], NULL);
+  change_type := CASE cardinality(kinds) WHEN 0 THEN 'REORDERED' WHEN 1 THEN kinds[1] ELSE 'MIXED' END;
+  breaking := removed <> '{}' OR type_changed <> '{}' OR tightened <> '{}';
+  description := coalesce(NULLIF(concat_ws('; ',
+    'added ' || quoted_columns(added),
+    'removed ' || quoted_columns(removed),
+    NULLIF(array_to_string(retyped[1:20], '; '), ''),
+    'no longer nullable: ' || quoted_columns(tightened),
+    'now nullable: ' || quoted_columns(loosened)), ''), 'columns in another order');
+END
+$$;
+
+ALTER FUNCTION headgate.schema_change(p_old jsonb, p_new jsonb, OUT added text[], OUT removed text[], OUT type_changed text[], OUT change_type text, OUT description text, OUT breaking boolean) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.schema_columns(p_fields jsonb) RETURNS TABLE(name text, type text, nullable boolean, place bigint)
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT f.body ->> 'name',
+           (array_agg(f.body ->> 'type' ORDER BY f.i DESC))[1],
+           (array_agg(coalesce((f.body ->> 'nullable')::boolean, true) ORDER BY f.i DESC))[1],
+           min(f.i)
+      FROM jsonb_array_elements(p_fields) WITH ORDINALITY AS f (body, i)
+     GROUP BY 1
+  $$;
+
+ALTER FUNCTION headgate.schema_columns(p_fields jsonb) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.schema_history_rows(p_organization uuid, p_datasets uuid[]) RETURNS jsonb
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT jsonb_agg(to_jsonb(v))
+      FROM schema_versions v
+     WHERE v.organization_id = p_organization AND v.dataset_id = ANY (p_datasets)
+  $$;
+
+ALTER FUNCTION headgate.schema_history_rows(p_organization uuid, p_datasets uuid[]) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.split_uri(raw text, OUT scheme text, OUT authority text, OUT path text) RETURNS record
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    AS $_$
+DECLARE
+  parts text[] := regexp_match(raw, '^(?:[Jj][Dd][Bb][Cc]:)?([A-Za-z][A-Za-z0-9+.-]*):(//)?(.*)$');
+  dialect text;
+  rest text;
+  cut int;
+BEGIN
+  IF parts IS NULL THEN
+    RETURN;
+  END IF;
+  scheme := lower(parts[1] COLLATE "C");
+  rest := parts[3];
+  dialect := split_part(scheme, '+', 1);
+  dialect := CASE dialect WHEN 'postgresql' THEN 'postgres' ELSE dialect END;
+  scheme := CASE
+    WHEN default_port(dialect) IS NOT NULL THEN dialect
+    WHEN scheme IN ('s3a', 's3n') THEN 's3'
+    WHEN scheme = 'gcs' THEN 'gs'
+    WHEN scheme = 'abfs' THEN 'abfss'
+    WHEN scheme = 'wasb' THEN 'wasbs'
+    ELSE scheme
+  END;
+  IF parts[2] IS NOT NULL THEN
+    cut := strpos(rest, '/');
+    authority := CASE WHEN cut = 0 THEN rest ELSE left(rest, cut - 1) END;
+    path := CASE WHEN cut = 0 THEN '' ELSE substr(rest, cut) END;
+    RETURN;
+  END IF;
+  rest := ltrim(rest, E' \t\n\r\f\x0b');
+  IF namespace_kind(scheme) = 'file_system' AND left(rest, 1) IN ('', '/') THEN
+    authority := '';
+    path := rest;
+  ELSE
+    scheme := NULL;
+  END IF;
+END
+$_$;
+
+ALTER FUNCTION headgate.split_uri(raw text, OUT scheme text, OUT authority text, OUT path text) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.store_column_lineage(p_organization uuid, p_job uuid, p_target uuid, p_at timestamp with time zone, p_hash bigint, p_sources uuid[], p_source_columns text[], p_target_columns text[], p_kinds text[], p_expressions text[]) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  newest boolean;
+  before_at timestamptz;
+BEGIN
+  SELECT h.columns_hash = p_hash, h.columns_before_at
+    INTO newest, before_at
+    FROM job_datasets h
+   WHERE h.organization_id = p_organization AND h.job_id = p_job AND h.dataset_id = p_target AND h.role = 'output';
+  newest := coalesce(newest, false);
+  IF newest THEN
+    UPDATE column_lineage_edges t
+       SET is_current = false,
+           last_seen_at = greatest(t.last_seen_at, before_at)
+     WHERE t.organization_id = p_organization AND t.job_id = p_job AND t.target_id = p_target AND t.is_current;
+  END IF;
+  INSERT INTO column_lineage_edges AS t (organization_id, target_id, target_column, source_id, source_column, job_id,
+                                         kinds, expression, is_current, first_seen_at, last_seen_at)
+  SELECT DISTINCT ON (u.target_column, u.source, u.source_column)
+         p_organization, p_target, u.target_column, u.source, u.source_column, p_job, u.kinds::jsonb, u.expression,
+         newest, p_at, p_at
+    FROM unnest(p_sources, p_source_columns, p_target_columns, p_kinds, p_expressions)
+         AS u (source, source_column, target_column, kinds, expression)
+   ORDER BY u.target_column, u.source, u.source_column
+  ON CONFLICT (organization_id, target_id, target_column, source_id, source_column, job_id) DO UPDATE
+     SET kinds = CASE WHEN newest THEN EXCLUDED.kinds ELSE t.kinds END,
+         expression = CASE WHEN newest THEN EXCLUDED.expression ELSE t.expression END,
+         is_current = t.is_current OR newest,
+         first_seen_at = least(t.first_seen_at, EXCLUDED.first_seen_at),
+         last_seen_at = greatest(t.last_seen_at, EXCLUDED.last_seen_at);
+  RETURN before_at IS NOT NULL;
+END
+$$;
+
+ALTER FUNCTION headgate.store_column_lineage(p_organization uuid, p_job uuid, p_target uuid, p_at timestamp with time zone, p_hash bigint, p_sources uuid[], p_source_columns text[], p_target_columns text[], p_kinds text[], p_expressions text[]) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.store_events(p_organization uuid, p_tenant_code text, e_kind text[], e_type text[], e_time timestamp with time zone[], e_run uuid[], e_job uuid[], e_producer text[], e_extra text[], e_raw bytea[], r_run uuid[], r_place text[], r_has_ended boolean[], r_job uuid[], r_state text[], r_started_at timestamp with time zone[], r_last_event_at timestamp with time zone[], r_activity_at timestamp with time zone[], r_start_at timestamp with time zone[], r_complete_at timestamp with time zone[], r_parent uuid[], r_root uuid[], r_processing text[], r_events integer[], r_inputs text[], r_outputs text[], r_producer text[], r_extra text[], h_job uuid[], h_dataset uuid[], h_role text[], h_first_at timestamp with time zone[], h_last_at timestamp with time zone[], h_completed_at timestamp with time zone[], h_start_hash bigint[], h_facets_hash bigint[], h_columns_hash bigint[], h_columns_at timestamp with time zone[], h_schema bytea[], s_source uuid[], s_target uuid[], s_job uuid[], s_first_at timestamp with time zone[], s_last_at timestamp with time zone[], s_completed_at timestamp with time zone[], s_run uuid[], m_dataset uuid[], m_at timestamp with time zone[], m_run uuid[], m_direction text[], m_job uuid[], m_rows bigint[], m_bytes bigint[], m_partition_key text[], m_extra text[]) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+DECLARE
+  made integer;
+BEGIN
+  INSERT INTO lineage_events (organization_id, kind, event_type, event_time, run_id, job_id, producer, tenant_code,
+                              outcome, reason, marks, raw)
+  SELECT p_organization, u.kind, u.type, u.at, u.run, u.job, u.producer, p_tenant_code,
+         CASE WHEN u.extra IS NULL OR u.extra = 'lenient' THEN 'accepted' ELSE 'refused' END,
+         NULLIF(u.extra, 'lenient'),
+         CASE WHEN u.extra = 'lenient' THEN '{lenient}'::text[] ELSE '{}' END, u.raw
+    FROM unnest(e_kind, e_type, e_time, e_run, e_job, e_producer, e_extra, e_raw)
+         AS u (kind, type, at, run, job, producer, extra, raw);
+
+  IF array_position(r_place, NULL) IS NOT NULL THEN
+    INSERT INTO job_runs (
+      organization_id, run_id, job_id, job_ids, state, started_at, last_event_at, last_activity_at, start_at,
+      running_at, complete_at, fail_at, abort_at, other_at, parent_run_id, root_run_id, parent_job, root_job, is_test,
+      processing_type, application_id, partition_context, error, error_at, event_count, input_ids, output_ids,
+      producer)
+    SELECT p_organization, u.run, u.job, coalesce((x.v).job_ids, ARRAY[u.job]), u.state, u.started_at,
+           u.last_event_at, u.activity_at, u.start_at, (x.v).running_at, u.complete_at, (x.v).fail_at, (x.v).abort_at,
+           (x.v).other_at, u.parent, u.root, (x.v).parent_job, (x.v).root_job, coalesce((x.v).is_test, false),
+           u.processing, (x.v).application_id, (x.v).partition_context, (x.v).error, (x.v).error_at, u.events,
+           u.inputs::uuid[], u.outputs::uuid[], u.producer
+      FROM unnest(r_run, r_place, r_job, r_state, r_started_at, r_last_event_at, r_activity_at, r_start_at,
+                  r_complete_at, r_parent, r_root, r_processing, r_events, r_inputs, r_outputs, r_producer, r_extra)
+           AS u (run, place, job, state, started_at, last_event_at, activity_at, start_at, complete_at, parent, root,
+                 processing, events, inputs, outputs, producer, extra)
+     CROSS JOIN LATERAL (SELECT CASE WHEN u.extra IS NOT NULL
+                                     THEN jsonb_populate_record(NULL::job_runs, u.extra::jsonb) END AS v OFFSET 0) x
+     WHERE u.place IS NULL
+    ON CONFLICT (organization_id, run_id) DO NOTHING;
+    GET DIAGNOSTICS made = ROW_COUNT;
+    IF made <> cardinality(array_positions(r_place, NULL)) THEN
+      -- Another writer made the run between the caller's look and this insert. The caller starts over.
+      RAISE EXCEPTION 'a run was made by another writer' USING ERRCODE = 'HG002';
+    END IF;
+  END IF;
+
+  IF cardinality(array_positions(r_place, NULL)) < cardinality(r_place) THEN
+    -- The caller holds these rows' locks and has found the earliest end; the trigger takes its word.
+    PERFORM set_config('headgate.correcting_runs', r_run::text, true);
+    UPDATE job_runs r
+       SET job_ids = coalesce((x.v).job_ids, ARRAY[u.job]),
+           state = u.state,
+           started_at = u.started_at,
+           last_event_at = u.last_event_at,
+           last_activity_at = u.activity_at,
+           start_at = u.start_at,
+           running_at = (x.v).running_at,
+           complete_at = u.complete_at,
+           fail_at = (x.v).fail_at,
+           abort_at = (x.v).abort_at,
+           other_at = (x.v).other_at,
+           parent_run_id = u.parent,
+           root_run_id = u.root,
+           parent_job = (x.v).parent_job,
+           root_job = (x.v).root_job,
+           is_test = coalesce((x.v).is_test, false),
+           processing_type = u.processing,
+           application_id = (x.v).application_id,
+           partition_context = (x.v).partition_context,
+           error = (x.v).error,
+           error_at = (x.v).error_at,
+           event_count = u.events,
+           input_ids = u.inputs::uuid[],
+           output_ids = u.outputs::uuid[],
+           updated_at = now()
+      FROM unnest(r_run, r_place, r_job, r_state, r_started_at, r_last_event_at, r_activity_at, r_start_at,
+                  r_complete_at, r_parent, r_root, r_processing, r_events, r_inputs, r_outputs, r_extra)
+           AS u (run, place, job, state, started_at, last_event_at, activity_at, start_at, complete_at, parent, root,
+                 processing, events, inputs, outputs, extra)
+     CROSS JOIN LATERAL (SELECT CASE WHEN u.extra IS NOT NULL
+                                     THEN jsonb_populate_record(NULL::job_runs, u.extra::jsonb) END AS v OFFSET 0) x
+     WHERE r.ctid = u.place::tid
+       AND r.organization_id = p_organization
+       AND r.run_id = u.run;
+    PERFORM set_config('headgate.correcting_runs', '', true);
+  END IF;
+
+  IF cardinality(h_job) > 0 THEN
+    INSERT INTO job_datasets AS t (organization_id, job_id, dataset_id, role, first_seen_at, last_seen_at,
+                                   last_completed_at, start_hash, facets_hash, columns_hash, columns_seen_at)
+    SELECT p_organization, u.job, u.dataset, u.role, u.first_at, u.last_at, u.completed_at, u.start_hash,
+           u.facets_hash, u.columns_hash, u.columns_at
+      FROM unnest(h_job, h_dataset, h_role, h_first_at, h_last_at, h_completed_at, h_start_hash, h_facets_hash,
+                  h_columns_hash, h_columns_at)
+           AS u (job, dataset, role, first_at, last_at, completed_at, start_hash, facets_hash, columns_hash,
+                 columns_at)
+     WHERE u.job IS NOT NULL
+    ON CONFLICT (organization_id, job_id, dataset_id, role) DO UPDATE
+       SET first_seen_at = least(t.first_seen_at, EXCLUDED.first_seen_at),
+           last_seen_at = greatest(t.last_seen_at, EXCLUDED.last_seen_at),
+           last_completed_at = greatest(t.last_completed_at, EXCLUDED.last_completed_at),
+           start_hash = coalesce(EXCLUDED.start_hash, t.start_hash),
+           facets_hash = coalesce(EXCLUDED.facets_hash, t.facets_hash),
+           columns_hash = CASE WHEN EXCLUDED.columns_seen_at >= coalesce(t.columns_seen_at, '-infinity')
+                               THEN EXCLUDED.columns_hash ELSE t.columns_hash END,
+           columns_before_at = CASE WHEN EXCLUDED.columns_hash <> t.columns_hash
+                                     AND EXCLUDED.columns_seen_at >= t.columns_seen_at
+                                    THEN t.columns_seen_at ELSE t.columns_before_at END,
+           columns_seen_at = greatest(t.columns_seen_at, EXCLUDED.columns_seen_at);
+  END IF;
+
+  IF cardinality(s_job) > 0 THEN
+    INSERT INTO lineage_edges AS t (organization_id, source_id, target_id, job_id, first_seen_at, last_seen_at,
+                                    last_completed_at, last_run_id)
+    SELECT p_organization, u.source, u.target, u.job, u.first_at, u.last_at, u.completed_at, u.run
+      FROM unnest(s_source, s_target, s_job, s_first_at, s_last_at, s_completed_at, s_run)
+           AS u (source, target, job, first_at, last_at, completed_at, run)
+    ON CONFLICT (organization_id, source_id, target_id, job_id) DO UPDATE
+       SET first_seen_at = least(t.first_seen_at, EXCLUDED.first_seen_at),
+           last_run_id = CASE WHEN EXCLUDED.last_seen_at >= t.last_seen_at THEN EXCLUDED.last_run_id
+                              ELSE t.last_run_id END,
+           last_seen_at = greatest(t.last_seen_at, EXCLUDED.last_seen_at),
+           last_completed_at = greatest(t.last_completed_at, EXCLUDED.last_completed_at);
+  END IF;
+
+  IF cardinality(m_run) > 0 THEN
+    INSERT INTO dataset_metrics (organization_id, dataset_id, measured_at, run_id, direction, job_id, row_count,
+                                 byte_size, file_count, partition_count, partition_key, columns)
+    SELECT p_organization, u.dataset, u.at, u.run, u.direction, u.job, u.rows, u.bytes,
+           (u.extra::jsonb ->> 'file_count')::bigint, (u.extra::jsonb ->> 'partition_count')::bigint,
+           u.partition_key, u.extra::jsonb -> 'columns'
+      FROM unnest(m_dataset, m_at, m_run, m_direction, m_job, m_rows, m_bytes, m_partition_key, m_extra)
+           AS u (dataset, at, run, direction, job, rows, bytes, partition_key, extra)
+    ON CONFLICT DO NOTHING;
+  END IF;
+
+  -- Follow-ups of runs that ended and of metrics that came in.
+  INSERT INTO outbox (organization_id, kind, run_id, dataset_id, payload)
+  SELECT p_organization, 'run_finished', u.run, NULL, jsonb_build_object('state', u.state)
+    FROM unnest(r_run, r_has_ended, r_state) AS u (run, has_ended, state)
+   WHERE u.has_ended
+  UNION ALL
+  SELECT p_organization, 'metrics_recorded', u.run, u.dataset, '{}'
+    FROM unnest(m_run, m_dataset) AS u (run, dataset);
+END
+$$;
+
+ALTER FUNCTION headgate.store_events(p_organization uuid, p_tenant_code text, e_kind text[], e_type text[], e_time timestamp with time zone[], e_run uuid[], e_job uuid[], e_producer text[], e_extra text[], e_raw bytea[], r_run uuid[], r_place text[], r_has_ended boolean[], r_job uuid[], r_state text[], r_started_at timestamp with time zone[], r_last_event_at timestamp with time zone[], r_activity_at timestamp with time zone[], r_start_at timestamp with time zone[], r_complete_at timestamp with time zone[], r_parent uuid[], r_root uuid[], r_processing text[], r_events integer[], r_inputs text[], r_outputs text[], r_producer text[], r_extra text[], h_job uuid[], h_dataset uuid[], h_role text[], h_first_at timestamp with time zone[], h_last_at timestamp with time zone[], h_completed_at timestamp with time zone[], h_start_hash bigint[], h_facets_hash bigint[], h_columns_hash bigint[], h_columns_at timestamp with time zone[], h_schema bytea[], s_source uuid[], s_target uuid[], s_job uuid[], s_first_at timestamp with time zone[], s_last_at timestamp with time zone[], s_completed_at timestamp with time zone[], s_run uuid[], m_dataset uuid[], m_at timestamp with time zone[], m_run uuid[], m_direction text[], m_job uuid[], m_rows bigint[], m_bytes bigint[], m_partition_key text[], m_extra text[]) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.store_stage_metrics(p_organization uuid, p_rows jsonb) RETURNS void
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+  columns text;
+  updates text;
+BEGIN
+  SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum),
+         string_agg(format('%1$I = coalesce(EXCLUDED.%1$I, t.%1$I)', a.attname), ', ' ORDER BY a.attnum)
+           FILTER (WHERE a.attname NOT IN ('organization_id', 'run_id', 'stage_id', 'attempt'))
+    INTO columns, updates
+    FROM pg_attribute a
+   WHERE a.attrelid = 'stage_metrics'::regclass AND a.attnum > 0 AND NOT a.attisdropped;
+  EXECUTE format(
+    'INSERT INTO stage_metrics AS t (%1$s)
+     SELECT %1$s FROM jsonb_populate_recordset(NULL::stage_metrics, $1)
+      ORDER BY run_id, stage_id, attempt
+     ON CONFLICT (organization_id, run_id, stage_id, attempt) DO UPDATE SET %2$s', columns, updates)
+    USING (SELECT jsonb_agg(r || jsonb_build_object('organization_id', p_organization))
+             FROM jsonb_array_elements(p_rows) AS r);
+END
+$_$;
+
+ALTER FUNCTION headgate.store_stage_metrics(p_organization uuid, p_rows jsonb) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.supersede_metrics(p_organization uuid, m_dataset uuid[], m_at timestamp with time zone[], m_run uuid[], m_direction text[], m_from timestamp with time zone[], m_until timestamp with time zone[]) RETURNS integer[]
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+BEGIN
+  DELETE FROM dataset_metrics t
+   USING unnest(m_dataset, m_at, m_run, m_direction, m_from) AS u (dataset, at, run, direction, since)
+   WHERE t.organization_id = p_organization
+     AND t.dataset_id = u.dataset
+     AND t.measured_at BETWEEN u.since AND u.at
+     AND t.run_id = u.run
+     AND t.direction = u.direction;
+  RETURN ARRAY(
+    SELECT u.i::integer
+      FROM unnest(m_dataset, m_at, m_run, m_direction, m_until)
+           WITH ORDINALITY AS u (dataset, at, run, direction, until, i)
+     WHERE NOT EXISTS (SELECT
+                         FROM dataset_metrics t
+                        WHERE t.organization_id = p_organization
+                          AND t.dataset_id = u.dataset
+                          AND t.measured_at BETWEEN u.at AND u.until
+                          AND t.run_id = u.run
+                          AND t.direction = u.direction));
+END
+$$;
+
+ALTER FUNCTION headgate.supersede_metrics(p_organization uuid, m_dataset uuid[], m_at timestamp with time zone[], m_run uuid[], m_direction text[], m_from timestamp with time zone[], m_until timestamp with time zone[]) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.surviving_dataset(p_organization uuid, p_dataset uuid) RETURNS uuid
+    LANGUAGE sql STABLE
+    AS $$
+    WITH RECURSIVE way AS (
+      SELECT d.id, d.merged_into
+        FROM datasets d
+       WHERE d.organization_id = p_organization AND d.id = p_dataset
+      UNION
+      SELECT d.id, d.merged_into
+        FROM way w
+        JOIN datasets d ON d.organization_id = p_organization AND d.id = w.merged_into
+    )
+    SELECT w.id FROM way w WHERE w.merged_into IS NULL
+  $$;
+
+ALTER FUNCTION headgate.surviving_dataset(p_organization uuid, p_dataset uuid) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.take_dataset_name(p_organization uuid, p_dataset uuid, p_namespace text, p_name text, p_display text, p_holder uuid) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  v_old datasets;
+BEGIN
+  SELECT d.* INTO v_old FROM datasets d WHERE d.organization_id = p_organization AND d.id = p_dataset;
+  UPDATE datasets d
+     SET namespace = '', name = d.id::text
+   WHERE d.organization_id = p_organization AND d.id = p_holder;
+  UPDATE datasets d
+     SET namespace = p_namespace, name = p_name, display_name = p_display
+   WHERE d.organization_id = p_organization AND d.id = p_dataset;
+  UPDATE datasets d
+     SET namespace = v_old.namespace, name = v_old.name, display_name = v_old.display_name
+   WHERE d.organization_id = p_organization AND d.id = p_holder;
+  UPDATE dataset_aliases a
+     SET source = 'rule'
+   WHERE a.organization_id = p_organization AND a.dataset_id = p_dataset AND a.source = 'primary';
+  INSERT INTO dataset_aliases AS a (organization_id, namespace, name, dataset_id, source)
+  VALUES (p_organization, p_namespace, p_name, p_dataset, 'primary')
+  ON CONFLICT (organization_id, namespace, name) DO UPDATE
+     SET source = 'primary';
+END
+$$;
+
+ALTER FUNCTION headgate.take_dataset_name(p_organization uuid, p_dataset uuid, p_namespace text, p_name text, p_display text, p_holder uuid) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.touch_lineage(p_organization uuid, h_job uuid[], h_dataset uuid[], h_role text[], h_first_at timestamp with time zone[], h_last_at timestamp with time zone[], h_completed_at timestamp with time zone[], h_columns_at timestamp with time zone[], s_source uuid[], s_target uuid[], s_job uuid[], s_first_at timestamp with time zone[], s_last_at timestamp with time zone[], s_completed_at timestamp with time zone[], s_run uuid[]) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+BEGIN
+  PERFORM set_config('headgate.organization_id', p_organization::text, true);
+  PERFORM t.role
+     FROM unnest(h_job, h_dataset, h_role) AS u (job, dataset, role)
+    CROSS JOIN LATERAL (SELECT x.role
+                          FROM job_datasets x
+                         WHERE x.organization_id = p_organization AND x.job_id = u.job AND x.dataset_id = u.dataset
+                           AND x.role = u.role
+                           FOR UPDATE) t;
+  UPDATE job_datasets t
+     SET first_seen_at = least(t.first_seen_at, u.first_at),
+         last_seen_at = greatest(t.last_seen_at, u.last_at),
+         last_completed_at = greatest(t.last_completed_at, u.completed_at),
+         columns_seen_at = greatest(t.columns_seen_at, u.columns_at)
+    FROM unnest(h_job, h_dataset, h_role, h_first_at, h_last_at, h_completed_at, h_columns_at)
+         AS u (job, dataset, role, first_at, last_at, completed_at, columns_at)
+   WHERE t.organization_id = p_organization AND t.job_id = u.job AND t.dataset_id = u.dataset AND t.role = u.role;
+  PERFORM t.job_id
+     FROM unnest(s_source, s_target, s_job) AS u (source, target, job)
+    CROSS JOIN LATERAL (SELECT x.job_id
+                          FROM lineage_edges x
+                         WHERE x.organization_id = p_organization AND x.source_id = u.source AND x.target_id = u.target
+                           AND x.job_id = u.job
+                           FOR UPDATE) t;
+  UPDATE lineage_edges t
+     SET first_seen_at = least(t.first_seen_at, u.first_at),
+         last_run_id = CASE WHEN u.last_at >= t.last_seen_at THEN u.run ELSE t.last_run_id END,
+         last_seen_at = greatest(t.last_seen_at, u.last_at),
+         last_completed_at = greatest(t.last_completed_at, u.completed_at)
+    FROM unnest(s_source, s_target, s_job, s_first_at, s_last_at, s_completed_at, s_run)
+         AS u (source, target, job, first_at, last_at, completed_at, run)
+   WHERE t.organization_id = p_organization AND t.source_id = u.source AND t.target_id = u.target AND t.job_id = u.job;
+END
+$$;
+
+ALTER FUNCTION headgate.touch_lineage(p_organization uuid, h_job uuid[], h_dataset uuid[], h_role text[], h_first_at timestamp with time zone[], h_last_at timestamp with time zone[], h_completed_at timestamp with time zone[], h_columns_at timestamp with time zone[], s_source uuid[], s_target uuid[], s_job uuid[], s_first_at timestamp with time zone[], s_last_at timestamp with time zone[], s_completed_at timestamp with time zone[], s_run uuid[]) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.undo_dataset_merge(p_organization uuid, p_merge uuid) RETURNS void
+    LANGUAGE plpgsql
+    SET "TimeZone" TO 'UTC'
+    SET bytea_output TO 'hex'
+    AS $$
+DECLARE
+  v_merge dataset_merges;
+  v_later uuid;
+BEGIN
+  PERFORM pg_advisory_xact_lock(merge_lock(p_organization));
+  SELECT m.* INTO v_merge
+    FROM dataset_merges m
+   WHERE m.organization_id = p_organization AND m.id = p_merge
+     FOR UPDATE;
+  IF v_merge.id IS NULL THEN
+    RAISE EXCEPTION 'there is no merge %', p_merge USING ERRCODE = 'HG003';
+  END IF;
+  IF v_merge.undone_at IS NOT NULL THEN
+    RAISE EXCEPTION 'merge % was undone already', p_merge USING ERRCODE = 'HG003';
+  END IF;
+  PERFORM 1
+     FROM datasets d
+    WHERE d.organization_id = p_organization AND d.id IN (v_merge.survivor_id, v_merge.merged_id)
+    ORDER BY d.id
+      FOR UPDATE;
+  v_later := later_merge(p_organization, v_merge);
+  IF v_later IS NOT NULL THEN
+    RAISE EXCEPTION 'merge % cannot be undone: merge % came later and changed what it left', p_merge, v_later
+      USING ERRCODE = 'HG003', HINT = format('undo merge %s first', v_later);
+  END IF;
+
+  PERFORM part_touched_rows(p_organization, p_merge, 'job_datasets',
+                            ', start_hash = NULL, facets_hash = NULL, columns_hash = NULL');
+  PERFORM part_touched_rows(p_organization, p_merge, 'lineage_edges');
+  PERFORM part_touched_rows(p_organization, p_merge, 'column_lineage_edges');
+  PERFORM restore_merged_names(p_organization, p_merge);
+  PERFORM restore_merged_rows(p_organization, p_merge, t.name, t.name = 'test_results')
+     FROM unnest(ARRAY['job_datasets', 'dataset_facets', 'freshness_sla', 'lineage_edges', 'column_lineage_edges',
+                       'dataset_metrics', 'test_results']) AS t (name);
+  PERFORM restore_merged_runs(p_organization, p_merge);
+  PERFORM restore_merged_schemas(p_organization, p_merge, v_merge.survivor_id);
+
+  DELETE FROM dataset_merge_rows r
+   WHERE r.organization_id = p_organization AND r.merge_id = p_merge;
+  UPDATE dataset_merges m
+     SET undone_at = now()
+   WHERE m.organization_id = p_organization AND m.id = p_merge;
+  PERFORM bump_epoch(p_organization);
+  PERFORM pg_notify('headgate_organization', p_organization::text);
+END
+$$;
+
+ALTER FUNCTION headgate.undo_dataset_merge(p_organization uuid, p_merge uuid) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.were_parted(p_organization uuid, p_one uuid, p_other uuid) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT EXISTS (SELECT
+                     FROM merged_family(p_organization, p_one) AS a (id)
+                    CROSS JOIN merged_family(p_organization, p_other) AS b (id)
+                     JOIN dataset_merges m ON m.organization_id = p_organization
+                                          AND m.undone_at IS NOT NULL
+                                          AND ((m.survivor_id = a.id AND m.merged_id = b.id)
+                                            OR (m.survivor_id = b.id AND m.merged_id = a.id)))
+  $$;
+
+ALTER FUNCTION headgate.were_parted(p_organization uuid, p_one uuid, p_other uuid) OWNER TO headgate_owner;
+
+CREATE TABLE headgate.alias_rules (
+    organization_id uuid NOT NULL,
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    "position" integer NOT NULL,
+    pattern text NOT NULL,
+    canonical text NOT NULL,
+    created_by uuid,
+    created_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+ALTER TABLE ONLY headgate.alias_rules FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.alias_rules OWNER TO headgate_owner;
+
+CREATE TABLE headgate.api_keys (
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    organization_id uuid NOT NULL,
+    name text NOT NULL,
+    prefix text NOT NULL,
+    key_hash bytea NOT NULL,
+    scopes text[] NOT NULL,
+    created_by uuid,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    last_used_at timestamp with time zone,
+    CONSTRAINT api_keys_scopes_check CHECK ((scopes <@ ARRAY['read'::text, 'write'::text, 'ingest'::text, 'admin'::text]))
+);
+
+ALTER TABLE ONLY headgate.api_keys FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.api_keys OWNER TO headgate_owner;
+
+CREATE TABLE headgate.column_lineage_edges (
+    organization_id uuid NOT NULL,
+    target_id uuid NOT NULL,
+    target_column text NOT NULL,
+    source_id uuid NOT NULL,
+    source_column text NOT NULL,
+    job_id uuid NOT NULL,
+    kinds jsonb NOT NULL,
+    expression text,
+    is_current boolean NOT NULL,
+    first_seen_at timestamp with time zone NOT NULL,
+    last_seen_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY headgate.column_lineage_edges FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.column_lineage_edges OWNER TO headgate_owner;
+
+COMMENT ON COLUMN headgate.column_lineage_edges.target_column IS 'Empty when the source column influences the whole target';
+
+COMMENT ON COLUMN headgate.column_lineage_edges.is_current IS 'True while the job still sends this edge; it was then last seen at job_datasets.columns_seen_at';
+
+CREATE TABLE headgate.job_datasets (
+    organization_id uuid NOT NULL,
+    job_id uuid NOT NULL,
+    dataset_id uuid NOT NULL,
+    role text NOT NULL,
+    first_seen_at timestamp with time zone NOT NULL,
+    last_seen_at timestamp with time zone NOT NULL,
+    last_completed_at timestamp with time zone,
+    start_hash bigint,
+    facets_hash bigint,
+    columns_hash bigint,
+    columns_seen_at timestamp with time zone,
+    columns_before_at timestamp with time zone,
+    CONSTRAINT job_datasets_role_check CHECK ((role = ANY (ARRAY['input'::text, 'output'::text])))
+)
+WITH (fillfactor='75');
+
+ALTER TABLE ONLY headgate.job_datasets FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.job_datasets OWNER TO headgate_owner;
+
+COMMENT ON COLUMN headgate.job_datasets.columns_before_at IS 'When the column lineage before the current one was last seen';
+
+CREATE VIEW headgate.column_lineage AS
+ SELECT e.organization_id,
+    e.source_id,
+    ((s.namespace || '/'::text) || s.name) AS source_urn,
+    e.source_column,
+    e.target_id,
+    ((t.namespace || '/'::text) || t.name) AS target_urn,
+    NULLIF(e.target_column, ''::text) AS target_column,
+    e.kinds,
+    e.expression,
+    e.job_id,
+    e.first_seen_at,
+        CASE
+            WHEN e.is_current THEN GREATEST(e.last_seen_at, h.columns_seen_at)
+            ELSE e.last_seen_at
+        END AS last_seen_at
+   FROM (((headgate.column_lineage_edges e
+     JOIN headgate.datasets s ON (((s.organization_id = e.organization_id) AND (s.id = e.source_id))))
+     JOIN headgate.datasets t ON (((t.organization_id = e.organization_id) AND (t.id = e.target_id))))
+     LEFT JOIN headgate.job_datasets h ON (((h.organization_id = e.organization_id) AND (h.job_id = e.job_id) AND (h.dataset_id = e.target_id) AND (h.role = 'output'::text))));
+
+ALTER VIEW headgate.column_lineage OWNER TO headgate_owner;
+
+CREATE TABLE headgate.content_epochs (
+    organization_id uuid NOT NULL,
+    epoch bigint NOT NULL
+)
+WITH (fillfactor='50');
+
+ALTER TABLE ONLY headgate.content_epochs FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.content_epochs OWNER TO headgate_owner;
+
+CREATE TABLE headgate.schema_versions (
+    organization_id uuid NOT NULL,
+    dataset_id uuid NOT NULL,
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    version integer NOT NULL,
+    schema_hash bytea NOT NULL,
+    fields jsonb NOT NULL,
+    run_id uuid,
+    job_id uuid,
+    columns_added text[] NOT NULL,
+    columns_removed text[] NOT NULL,
+    columns_type_changed text[] NOT NULL,
+    change_type text NOT NULL,
+    description text NOT NULL,
+    breaking boolean NOT NULL,
+    client_hash text,
+    valid_from timestamp with time zone NOT NULL,
+    valid_to timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT schema_versions_change_type_check CHECK ((change_type = ANY (ARRAY['INITIAL'::text, 'ADDED_COLUMN'::text, 'DROPPED_COLUMN'::text, 'TYPE_CHANGE'::text, 'NULLABILITY'::text, 'REORDERED'::text, 'MIXED'::text])))
+);
+
+ALTER TABLE ONLY headgate.schema_versions FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.schema_versions OWNER TO headgate_owner;
+
+CREATE VIEW headgate.current_schemas AS
+ SELECT d.organization_id,
+    d.id AS dataset_id,
+    d.namespace,
+    d.name,
+    v.version,
+    v.fields,
+    v.valid_from
+   FROM (headgate.datasets d
+     JOIN headgate.schema_versions v ON (((v.organization_id = d.organization_id) AND (v.dataset_id = d.id))))
+  WHERE ((v.valid_to IS NULL) AND (d.merged_into IS NULL));
+
+ALTER VIEW headgate.current_schemas OWNER TO headgate_owner;
+
+CREATE TABLE headgate.dataset_aliases (
+    organization_id uuid NOT NULL,
+    namespace text NOT NULL,
+    name text NOT NULL,
+    dataset_id uuid NOT NULL,
+    source text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT dataset_aliases_source_check CHECK ((source = ANY (ARRAY['primary'::text, 'symlink'::text, 'rule'::text, 'merge'::text])))
+);
+
+ALTER TABLE ONLY headgate.dataset_aliases FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.dataset_aliases OWNER TO headgate_owner;
+
+CREATE TABLE headgate.dataset_facets (
+    organization_id uuid NOT NULL,
+    dataset_id uuid NOT NULL,
+    name text NOT NULL,
+    body jsonb NOT NULL,
+    event_time timestamp with time zone NOT NULL,
+    job_id uuid,
+    role text,
+    facets_hash bigint
+);
+
+ALTER TABLE ONLY headgate.dataset_facets FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.dataset_facets OWNER TO headgate_owner;
+
+CREATE TABLE headgate.dataset_merge_rows (
+    organization_id uuid NOT NULL,
+    merge_id uuid NOT NULL,
+    id bigint NOT NULL,
+    table_name text NOT NULL,
+    original jsonb,
+    result jsonb,
+    CONSTRAINT dataset_merge_rows_check CHECK (((original IS NOT NULL) OR (result IS NOT NULL)))
+);
+
+ALTER TABLE ONLY headgate.dataset_merge_rows FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.dataset_merge_rows OWNER TO headgate_owner;
+
+COMMENT ON COLUMN headgate.dataset_merge_rows.result IS 'The row as the merge left it; NULL if it removed it';
+
+ALTER TABLE headgate.dataset_merge_rows ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME headgate.dataset_merge_rows_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+ALTER TABLE headgate.dataset_merges ALTER COLUMN place ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME headgate.dataset_merges_place_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE headgate.dataset_metrics (
+    organization_id uuid NOT NULL,
+    dataset_id uuid NOT NULL,
+    measured_at timestamp with time zone NOT NULL,
+    run_id uuid NOT NULL,
+    direction text NOT NULL,
+    job_id uuid,
+    row_count bigint,
+    byte_size bigint,
+    file_count bigint,
+    partition_count bigint,
+    duration_ms bigint,
+    partition_key text,
+    columns jsonb,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT dataset_metrics_direction_check CHECK ((direction = ANY (ARRAY['input'::text, 'output'::text, 'profile'::text])))
+)
+PARTITION BY RANGE (measured_at);
+
+ALTER TABLE ONLY headgate.dataset_metrics FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.dataset_metrics OWNER TO headgate_owner;
+
+COMMENT ON TABLE headgate.dataset_metrics IS 'The metrics of a run lie between its first and last event. No foreign key, for the same reason as in job_runs';
+
+CREATE TABLE headgate.dataset_metrics_default (
+    organization_id uuid CONSTRAINT dataset_metrics_organization_id_not_null NOT NULL,
+    dataset_id uuid CONSTRAINT dataset_metrics_dataset_id_not_null NOT NULL,
+    measured_at timestamp with time zone CONSTRAINT dataset_metrics_measured_at_not_null NOT NULL,
+    run_id uuid CONSTRAINT dataset_metrics_run_id_not_null NOT NULL,
+    direction text CONSTRAINT dataset_metrics_direction_not_null NOT NULL,
+    job_id uuid,
+    row_count bigint,
+    byte_size bigint,
+    file_count bigint,
+    partition_count bigint,
+    duration_ms bigint,
+    partition_key text,
+    columns jsonb,
+    created_at timestamp with time zone DEFAULT now() CONSTRAINT dataset_metrics_created_at_not_null NOT NULL,
+    CONSTRAINT dataset_metrics_direction_check CHECK ((direction = ANY (ARRAY['input'::text, 'output'::text, 'profile'::text])))
+);
+
+ALTER TABLE ONLY headgate.dataset_metrics_default FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.dataset_metrics_default OWNER TO headgate_owner;
+
+CREATE TABLE headgate.ended_sessions (
+    organization_id uuid NOT NULL,
+    session_id uuid NOT NULL,
+    expires_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY headgate.ended_sessions FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.ended_sessions OWNER TO headgate_owner;
+
+COMMENT ON COLUMN headgate.ended_sessions.expires_at IS 'When the token expires by itself and this row may go';
+
+CREATE TABLE headgate.freshness_sla (
+    organization_id uuid NOT NULL,
+    dataset_id uuid NOT NULL,
+    sla_hours numeric NOT NULL,
+    last_updated_at timestamp with time zone,
+    is_stale boolean DEFAULT false NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT freshness_sla_sla_hours_check CHECK ((sla_hours > (0)::numeric))
+);
+
+ALTER TABLE ONLY headgate.freshness_sla FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.freshness_sla OWNER TO headgate_owner;
+
+CREATE TABLE headgate.idempotency_keys (
+    organization_id uuid NOT NULL,
+    key bytea NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
+
+ALTER TABLE ONLY headgate.idempotency_keys FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.idempotency_keys OWNER TO headgate_owner;
+
+CREATE TABLE headgate.jobs (
+    organization_id uuid NOT NULL,
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    namespace text NOT NULL,
+    name text NOT NULL,
+    job_type text,
+    processing_type text,
+    integration text,
+    facets jsonb DEFAULT '{}'::jsonb NOT NULL,
+    facets_hash bigint,
+    facets_at timestamp with time zone,
+    first_seen_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY headgate.jobs FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.jobs OWNER TO headgate_owner;
+
+COMMENT ON TABLE headgate.jobs IS 'Changes only when what a job says of itself does; when it last ran is read from job_runs, so a busy job is no busy row';
+
+CREATE TABLE headgate.test_results (
+    organization_id uuid NOT NULL,
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    run_id uuid NOT NULL,
+    job_id uuid,
+    dataset_id uuid,
+    test_key text NOT NULL,
+    name text NOT NULL,
+    assertion text,
+    column_name text,
+    status text NOT NULL,
+    severity text NOT NULL,
+    expected text,
+    actual text,
+    description text,
+    detail jsonb DEFAULT '{}'::jsonb NOT NULL,
+    observed_at timestamp with time zone NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT test_results_severity_check CHECK ((severity = ANY (ARRAY['warn'::text, 'error'::text]))),
+    CONSTRAINT test_results_status_check CHECK ((status = ANY (ARRAY['passed'::text, 'failed'::text, 'error'::text, 'skipped'::text])))
+);
+
+ALTER TABLE ONLY headgate.test_results FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.test_results OWNER TO headgate_owner;
+
+CREATE VIEW headgate.incident_correlation_view AS
+ SELECT t.organization_id,
+    t.id AS test_result_id,
+    t.name AS test_name,
+    t.status AS test_status,
+    t.severity,
+    t.column_name,
+    t.observed_at AS test_executed_at,
+    t.dataset_id,
+    ((d.namespace || '/'::text) || d.name) AS dataset_urn,
+    p.run_id,
+    p.state AS job_status,
+    p.started_at AS job_started_at,
+    p.ended_at AS job_completed_at,
+    j.namespace AS job_namespace,
+    j.name AS job_name
+   FROM (((headgate.test_results t
+     JOIN headgate.datasets d ON (((d.organization_id = t.organization_id) AND (d.id = t.dataset_id))))
+     LEFT JOIN LATERAL ( SELECT r.run_id,
+            r.job_id,
+            r.state,
+            r.started_at,
+            r.ended_at
+           FROM (headgate.job_datasets h
+             CROSS JOIN LATERAL ( SELECT x.run_id,
+                    x.job_id,
+                    x.state,
+                    x.started_at,
+                    x.ended_at
+                   FROM headgate.job_runs x
+                  WHERE ((x.organization_id = h.organization_id) AND (x.job_id = h.job_id) AND (x.ended_at <= t.observed_at) AND (h.dataset_id = ANY (x.output_ids)))
+                  ORDER BY x.started_at DESC
+                 LIMIT 1) r)
+          WHERE ((h.organization_id = t.organization_id) AND (h.dataset_id = t.dataset_id) AND (h.role = 'output'::text))
+          ORDER BY r.ended_at DESC
+         LIMIT 1) p ON (true))
+     LEFT JOIN headgate.jobs j ON (((j.organization_id = t.organization_id) AND (j.id = p.job_id))))
+  WHERE (t.status = ANY (ARRAY['failed'::text, 'error'::text]));
+
+ALTER VIEW headgate.incident_correlation_view OWNER TO headgate_owner;
+
+CREATE TABLE headgate.invites (
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    organization_id uuid NOT NULL,
+    email text NOT NULL,
+    role text NOT NULL,
+    token_hash bytea NOT NULL,
+    created_by uuid,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    accepted_at timestamp with time zone,
+    CONSTRAINT invites_role_check CHECK ((role = ANY (ARRAY['admin'::text, 'editor'::text, 'viewer'::text])))
+);
+
+ALTER TABLE ONLY headgate.invites FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.invites OWNER TO headgate_owner;
+
+CREATE VIEW headgate.latest_test_results AS
+ SELECT DISTINCT ON (r.organization_id, r.dataset_id, r.test_key) r.organization_id,
+    r.dataset_id,
+    ((d.namespace || '/'::text) || d.name) AS dataset_urn,
+    r.name,
+    r.assertion,
+    r.column_name,
+    r.status,
+    r.severity,
+    r.run_id,
+    r.observed_at
+   FROM (headgate.test_results r
+     LEFT JOIN headgate.datasets d ON (((d.organization_id = r.organization_id) AND (d.id = r.dataset_id))))
+  ORDER BY r.organization_id, r.dataset_id, r.test_key, r.observed_at DESC;
+
+ALTER VIEW headgate.latest_test_results OWNER TO headgate_owner;
+
+CREATE TABLE headgate.lineage_edges (
+    organization_id uuid NOT NULL,
+    source_id uuid NOT NULL,
+    target_id uuid NOT NULL,
+    job_id uuid NOT NULL,
+    first_seen_at timestamp with time zone NOT NULL,
+    last_seen_at timestamp with time zone NOT NULL,
+    last_completed_at timestamp with time zone,
+    last_run_id uuid
+)
+WITH (fillfactor='75');
+
+ALTER TABLE ONLY headgate.lineage_edges FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.lineage_edges OWNER TO headgate_owner;
+
+COMMENT ON COLUMN headgate.lineage_edges.last_completed_at IS 'NULL while only failed or unfinished runs have shown this edge';
+
+CREATE SEQUENCE headgate.lineage_event_id
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+ALTER SEQUENCE headgate.lineage_event_id OWNER TO headgate_owner;
+
+CREATE TABLE headgate.lineage_events (
+    organization_id uuid NOT NULL,
+    id bigint DEFAULT nextval('headgate.lineage_event_id'::regclass) NOT NULL,
+    received_at timestamp with time zone DEFAULT now() NOT NULL,
+    kind text NOT NULL,
+    event_type text,
+    event_time timestamp with time zone NOT NULL,
+    run_id uuid,
+    job_id uuid,
+    producer text NOT NULL,
+    tenant_code text NOT NULL,
+    outcome text NOT NULL,
+    reason text,
+    marks text[] DEFAULT '{}'::text[] NOT NULL,
+    raw bytea NOT NULL,
+    CONSTRAINT lineage_events_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'dataset'::text, 'job'::text]))),
+    CONSTRAINT lineage_events_outcome_check CHECK ((outcome = ANY (ARRAY['accepted'::text, 'refused'::text])))
+)
+PARTITION BY RANGE (received_at);
+
+ALTER TABLE ONLY headgate.lineage_events FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.lineage_events OWNER TO headgate_owner;
+
+COMMENT ON COLUMN headgate.lineage_events.raw IS 'The event exactly as it came, zstd-compressed';
+
+CREATE TABLE headgate.lineage_events_default (
+    organization_id uuid CONSTRAINT lineage_events_organization_id_not_null NOT NULL,
+    id bigint DEFAULT nextval('headgate.lineage_event_id'::regclass) CONSTRAINT lineage_events_id_not_null NOT NULL,
+    received_at timestamp with time zone DEFAULT now() CONSTRAINT lineage_events_received_at_not_null NOT NULL,
+    kind text CONSTRAINT lineage_events_kind_not_null NOT NULL,
+    event_type text,
+    event_time timestamp with time zone CONSTRAINT lineage_events_event_time_not_null NOT NULL,
+    run_id uuid,
+    job_id uuid,
+    producer text CONSTRAINT lineage_events_producer_not_null NOT NULL,
+    tenant_code text CONSTRAINT lineage_events_tenant_code_not_null NOT NULL,
+    outcome text CONSTRAINT lineage_events_outcome_not_null NOT NULL,
+    reason text,
+    marks text[] DEFAULT '{}'::text[] CONSTRAINT lineage_events_marks_not_null NOT NULL,
+    raw bytea CONSTRAINT lineage_events_raw_not_null NOT NULL,
+    CONSTRAINT lineage_events_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'dataset'::text, 'job'::text]))),
+    CONSTRAINT lineage_events_outcome_check CHECK ((outcome = ANY (ARRAY['accepted'::text, 'refused'::text])))
+);
+
+ALTER TABLE ONLY headgate.lineage_events_default FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.lineage_events_default OWNER TO headgate_owner;
+
+CREATE VIEW headgate.lineage_graph AS
+ SELECT e.organization_id,
+    e.source_id,
+    ((s.namespace || '/'::text) || s.name) AS source_urn,
+    e.target_id,
+    ((t.namespace || '/'::text) || t.name) AS target_urn,
+    j.namespace AS job_namespace,
+    j.name AS job_name,
+    e.first_seen_at,
+    e.last_seen_at,
+    e.last_completed_at
+   FROM (((headgate.lineage_edges e
+     JOIN headgate.datasets s ON (((s.organization_id = e.organization_id) AND (s.id = e.source_id))))
+     JOIN headgate.datasets t ON (((t.organization_id = e.organization_id) AND (t.id = e.target_id))))
+     JOIN headgate.jobs j ON (((j.organization_id = e.organization_id) AND (j.id = e.job_id))));
+
+ALTER VIEW headgate.lineage_graph OWNER TO headgate_owner;
+
+CREATE VIEW headgate.lineage_impact_analysis AS
+ SELECT d.organization_id,
+    d.id AS dataset_id,
+    ((d.namespace || '/'::text) || d.name) AS dataset_urn,
+    i.dataset_id AS impacted_id,
+    ((t.namespace || '/'::text) || t.name) AS impacted_urn,
+    i.depth
+   FROM ((headgate.datasets d
+     CROSS JOIN LATERAL headgate.downstream_of(d.id) i(dataset_id, depth))
+     JOIN headgate.datasets t ON (((t.organization_id = d.organization_id) AND (t.id = i.dataset_id))))
+  WHERE (d.merged_into IS NULL);
+
+ALTER VIEW headgate.lineage_impact_analysis OWNER TO headgate_owner;
+
+CREATE TABLE headgate.name_patterns (
+    organization_id uuid NOT NULL,
+    name text NOT NULL,
+    regex text NOT NULL,
+    kind text NOT NULL,
+    enabled boolean NOT NULL,
+    CONSTRAINT name_patterns_kind_check CHECK ((kind = ANY (ARRAY['time'::text, 'geo'::text, 'region'::text, 'environment'::text, 'key_value'::text])))
+);
+
+ALTER TABLE ONLY headgate.name_patterns FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.name_patterns OWNER TO headgate_owner;
+
+CREATE SEQUENCE headgate.organization_tenant_id
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+ALTER SEQUENCE headgate.organization_tenant_id OWNER TO headgate_owner;
+
+CREATE TABLE headgate.organizations (
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    name text NOT NULL,
+    slug text NOT NULL,
+    tenant_id bigint DEFAULT nextval('headgate.organization_tenant_id'::regclass) NOT NULL,
+    tenant_code text NOT NULL,
+    settings jsonb DEFAULT '{}'::jsonb NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+ALTER TABLE ONLY headgate.organizations FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.organizations OWNER TO headgate_owner;
+
+CREATE TABLE headgate.outbox (
+    id bigint NOT NULL,
+    organization_id uuid NOT NULL,
+    kind text NOT NULL,
+    run_id uuid,
+    dataset_id uuid,
+    payload jsonb DEFAULT '{}'::jsonb NOT NULL,
+    due_at timestamp with time zone DEFAULT now() NOT NULL,
+    repeat_s integer,
+    attempts integer DEFAULT 0 NOT NULL,
+    claim_token uuid,
+    claimed_until timestamp with time zone,
+    last_error text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
+
+ALTER TABLE ONLY headgate.outbox FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.outbox OWNER TO headgate_owner;
+
+ALTER TABLE headgate.outbox ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME headgate.outbox_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE VIEW headgate.recent_incidents_summary AS
+ SELECT t.organization_id,
+    t.dataset_id,
+    ((d.namespace || '/'::text) || d.name) AS dataset_urn,
+    count(DISTINCT t.test_key) AS failed_tests,
+    count(*) AS failures,
+    min(t.observed_at) AS first_failed_at,
+    max(t.observed_at) AS last_failed_at
+   FROM (headgate.test_results t
+     JOIN headgate.datasets d ON (((d.organization_id = t.organization_id) AND (d.id = t.dataset_id))))
+  WHERE ((t.status = ANY (ARRAY['failed'::text, 'error'::text])) AND (t.observed_at > (now() - '7 days'::interval)))
+  GROUP BY t.organization_id, t.dataset_id, d.namespace, d.name;
+
+ALTER VIEW headgate.recent_incidents_summary OWNER TO headgate_owner;
+
+CREATE TABLE headgate.refused_events (
+    id bigint NOT NULL,
+    organization_id uuid NOT NULL,
+    received_at timestamp with time zone DEFAULT now() NOT NULL,
+    route text NOT NULL,
+    code text NOT NULL,
+    reason text NOT NULL,
+    producer text,
+    errors jsonb DEFAULT '[]'::jsonb NOT NULL,
+    body bytea NOT NULL,
+    body_size bigint NOT NULL,
+    correlation_id text NOT NULL
+);
+
+ALTER TABLE ONLY headgate.refused_events FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.refused_events OWNER TO headgate_owner;
+
+COMMENT ON COLUMN headgate.refused_events.body IS 'First 64 KB of what was refused, as it came';
+
+ALTER TABLE headgate.refused_events ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME headgate.refused_events_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE headgate.schema_migrations (
+    version integer NOT NULL,
+    name text NOT NULL,
+    checksum text NOT NULL,
+    applied_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+ALTER TABLE headgate.schema_migrations OWNER TO headgate_owner;
+
+CREATE TABLE headgate.server_secrets (
+    name text NOT NULL,
+    value bytea NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+ALTER TABLE headgate.server_secrets OWNER TO headgate_owner;
+
+CREATE TABLE headgate.stage_metrics (
+    organization_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    stage_id integer NOT NULL,
+    attempt integer DEFAULT 0 NOT NULL,
+    name text,
+    application_id text,
+    started_at timestamp with time zone,
+    ended_at timestamp with time zone,
+    duration_ms bigint,
+    num_tasks bigint,
+    failed_tasks bigint,
+    input_bytes bigint,
+    input_records bigint,
+    output_bytes bigint,
+    output_records bigint,
+    shuffle_read_bytes bigint,
+    shuffle_read_records bigint,
+    shuffle_remote_bytes_read bigint,
+    shuffle_local_bytes_read bigint,
+    shuffle_remote_bytes_read_to_disk bigint,
+    shuffle_fetch_wait_time_ms bigint,
+    shuffle_remote_blocks_fetched bigint,
+    shuffle_local_blocks_fetched bigint,
+    shuffle_write_bytes bigint,
+    shuffle_write_records bigint,
+    shuffle_write_time_ns bigint,
+    executor_run_time_ms bigint,
+    executor_cpu_time_ns bigint,
+    jvm_gc_time_ms bigint,
+    executor_deserialize_time_ms bigint,
+    executor_deserialize_cpu_time_ns bigint,
+    result_serialization_time_ms bigint,
+    result_size_bytes bigint,
+    memory_bytes_spilled bigint,
+    disk_bytes_spilled bigint,
+    peak_execution_memory bigint,
+    process_local_tasks bigint,
+    node_local_tasks bigint,
+    rack_local_tasks bigint,
+    any_locality_tasks bigint,
+    extra jsonb DEFAULT '{}'::jsonb NOT NULL
+);
+
+ALTER TABLE ONLY headgate.stage_metrics FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.stage_metrics OWNER TO headgate_owner;
+
+COMMENT ON TABLE headgate.stage_metrics IS 'Cost of each Spark stage attempt; stage -1 is the sum over the whole run';
+
+CREATE TABLE headgate.users (
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    organization_id uuid NOT NULL,
+    email text NOT NULL,
+    password_hash text NOT NULL,
+    name text NOT NULL,
+    role text NOT NULL,
+    last_login_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT users_role_check CHECK ((role = ANY (ARRAY['admin'::text, 'editor'::text, 'viewer'::text])))
+);
+
+ALTER TABLE ONLY headgate.users FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.users OWNER TO headgate_owner;
+
+ALTER TABLE ONLY headgate.dataset_metrics ATTACH PARTITION headgate.dataset_metrics_default DEFAULT;
+
+ALTER TABLE ONLY headgate.lineage_events ATTACH PARTITION headgate.lineage_events_default DEFAULT;
+
+ALTER TABLE ONLY headgate.alias_rules
+    ADD CONSTRAINT alias_rules_pkey PRIMARY KEY (organization_id, id);
+
+ALTER TABLE ONLY headgate.api_keys
+    ADD CONSTRAINT api_keys_key_hash_key UNIQUE (key_hash);
+
+ALTER TABLE ONLY headgate.api_keys
+    ADD CONSTRAINT api_keys_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY headgate.column_lineage_edges
+    ADD CONSTRAINT column_lineage_edges_pkey PRIMARY KEY (organization_id, target_id, target_column, source_id, source_column, job_id);
+
+ALTER TABLE ONLY headgate.content_epochs
+    ADD CONSTRAINT content_epochs_pkey PRIMARY KEY (organization_id);
+
+ALTER TABLE ONLY headgate.dataset_aliases
+    ADD CONSTRAINT dataset_aliases_pkey PRIMARY KEY (organization_id, namespace, name);
+
+ALTER TABLE ONLY headgate.dataset_facets
+    ADD CONSTRAINT dataset_facets_pkey PRIMARY KEY (organization_id, dataset_id, name);
+
+ALTER TABLE ONLY headgate.dataset_merge_rows
+    ADD CONSTRAINT dataset_merge_rows_pkey PRIMARY KEY (organization_id, merge_id, id);
+
+ALTER TABLE ONLY headgate.dataset_merges
+    ADD CONSTRAINT dataset_merges_pkey PRIMARY KEY (organization_id, id);
+
+ALTER TABLE ONLY headgate.dataset_metrics
+    ADD CONSTRAINT dataset_metrics_pkey PRIMARY KEY (organization_id, dataset_id, measured_at, run_id, direction);
+
+ALTER TABLE ONLY headgate.dataset_metrics_default
+    ADD CONSTRAINT dataset_metrics_default_pkey PRIMARY KEY (organization_id, dataset_id, measured_at, run_id, direction);
+
+ALTER TABLE ONLY headgate.datasets
+    ADD CONSTRAINT datasets_organization_id_namespace_name_key UNIQUE (organization_id, namespace, name);
+
+ALTER TABLE ONLY headgate.datasets
+    ADD CONSTRAINT datasets_pkey PRIMARY KEY (organization_id, id);
+
+ALTER TABLE ONLY headgate.ended_sessions
+    ADD CONSTRAINT ended_sessions_pkey PRIMARY KEY (organization_id, session_id);
+
+ALTER TABLE ONLY headgate.freshness_sla
+    ADD CONSTRAINT freshness_sla_pkey PRIMARY KEY (organization_id, dataset_id);
+
+ALTER TABLE ONLY headgate.idempotency_keys
+    ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (organization_id, key);
+
+ALTER TABLE ONLY headgate.invites
+    ADD CONSTRAINT invites_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY headgate.invites
+    ADD CONSTRAINT invites_token_hash_key UNIQUE (token_hash);
+
+ALTER TABLE ONLY headgate.job_datasets
+    ADD CONSTRAINT job_datasets_pkey PRIMARY KEY (organization_id, job_id, dataset_id, role);
+
+ALTER TABLE ONLY headgate.job_runs
+    ADD CONSTRAINT job_runs_pkey PRIMARY KEY (organization_id, run_id);
+
+ALTER TABLE ONLY headgate.jobs
+    ADD CONSTRAINT jobs_organization_id_namespace_name_key UNIQUE (organization_id, namespace, name);
+
+ALTER TABLE ONLY headgate.jobs
+    ADD CONSTRAINT jobs_pkey PRIMARY KEY (organization_id, id);
+
+ALTER TABLE ONLY headgate.lineage_edges
+    ADD CONSTRAINT lineage_edges_pkey PRIMARY KEY (organization_id, source_id, target_id, job_id);
+
+ALTER TABLE ONLY headgate.lineage_events
+    ADD CONSTRAINT lineage_events_pkey PRIMARY KEY (organization_id, id, received_at);
+
+ALTER TABLE ONLY headgate.lineage_events_default
+    ADD CONSTRAINT lineage_events_default_pkey PRIMARY KEY (organization_id, id, received_at);
+
+ALTER TABLE ONLY headgate.name_patterns
+    ADD CONSTRAINT name_patterns_pkey PRIMARY KEY (organization_id, name);
+
+ALTER TABLE ONLY headgate.organizations
+    ADD CONSTRAINT organizations_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY headgate.organizations
+    ADD CONSTRAINT organizations_slug_key UNIQUE (slug);
+
+ALTER TABLE ONLY headgate.organizations
+    ADD CONSTRAINT organizations_tenant_code_key UNIQUE (tenant_code);
+
+ALTER TABLE ONLY headgate.organizations
+    ADD CONSTRAINT organizations_tenant_id_key UNIQUE (tenant_id);
+
+ALTER TABLE ONLY headgate.outbox
+    ADD CONSTRAINT outbox_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY headgate.refused_events
+    ADD CONSTRAINT refused_events_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY headgate.schema_migrations
+    ADD CONSTRAINT schema_migrations_pkey PRIMARY KEY (version);
+
+ALTER TABLE ONLY headgate.schema_versions
+    ADD CONSTRAINT schema_versions_pkey PRIMARY KEY (organization_id, dataset_id, id);
+
+ALTER TABLE ONLY headgate.server_secrets
+    ADD CONSTRAINT server_secrets_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY headgate.stage_metrics
+    ADD CONSTRAINT stage_metrics_pkey PRIMARY KEY (organization_id, run_id, stage_id, attempt);
+
+ALTER TABLE ONLY headgate.test_results
+    ADD CONSTRAINT test_results_pkey PRIMARY KEY (organization_id, id);
+
+ALTER TABLE ONLY headgate.users
+    ADD CONSTRAINT users_organization_id_id_key UNIQUE (organization_id, id);
+
+ALTER TABLE ONLY headgate.users
+    ADD CONSTRAINT users_pkey PRIMARY KEY (id);
+
+CREATE INDEX api_keys_organization ON headgate.api_keys USING btree (organization_id, created_at DESC);
+
+CREATE INDEX column_lineage_edges_job ON headgate.column_lineage_edges USING btree (organization_id, job_id, target_id);
+
+CREATE INDEX column_lineage_edges_source ON headgate.column_lineage_edges USING btree (organization_id, source_id, source_column);
+
+CREATE INDEX dataset_aliases_dataset ON headgate.dataset_aliases USING btree (organization_id, dataset_id);
+
+CREATE INDEX dataset_merge_rows_names ON headgate.dataset_merge_rows USING btree (organization_id, merge_id) WHERE (table_name = 'datasets'::text);
+
+CREATE INDEX dataset_merges_merged ON headgate.dataset_merges USING btree (organization_id, merged_id);
+
+CREATE INDEX dataset_merges_rule ON headgate.dataset_merges USING btree (organization_id, rule_id) WHERE (rule_id IS NOT NULL);
+
+CREATE INDEX dataset_merges_survivor ON headgate.dataset_merges USING btree (organization_id, survivor_id);
+
+CREATE INDEX dataset_merges_time ON headgate.dataset_merges USING btree (organization_id, merged_at DESC, id DESC);
+
+CREATE INDEX datasets_merged ON headgate.datasets USING btree (organization_id, merged_into) WHERE (merged_into IS NOT NULL);
+
+CREATE INDEX idempotency_keys_created ON headgate.idempotency_keys USING brin (created_at);
+
+CREATE INDEX invites_organization ON headgate.invites USING btree (organization_id, created_at DESC);
+
+CREATE INDEX job_datasets_dataset ON headgate.job_datasets USING btree (organization_id, dataset_id, role);
+
+CREATE INDEX job_runs_job ON headgate.job_runs USING btree (organization_id, job_id, started_at DESC);
+
+CREATE INDEX job_runs_parent ON headgate.job_runs USING btree (organization_id, parent_run_id) WHERE (parent_run_id IS NOT NULL);
+
+CREATE INDEX job_runs_shared ON headgate.job_runs USING btree (organization_id) WHERE (cardinality(job_ids) > 1);
+
+CREATE INDEX job_runs_started ON headgate.job_runs USING btree (organization_id, started_at DESC, run_id DESC);
+
+CREATE INDEX job_runs_tests ON headgate.job_runs USING btree (organization_id) WHERE is_test;
+
+CREATE INDEX lineage_edges_job ON headgate.lineage_edges USING btree (organization_id, job_id);
+
+CREATE INDEX lineage_edges_target ON headgate.lineage_edges USING btree (organization_id, target_id, source_id);
+
+CREATE INDEX lineage_events_run ON ONLY headgate.lineage_events USING btree (organization_id, run_id, event_time) WHERE (run_id IS NOT NULL);
+
+CREATE INDEX lineage_events_default_organization_id_run_id_event_time_idx ON headgate.lineage_events_default USING btree (organization_id, run_id, event_time) WHERE (run_id IS NOT NULL);
+
+CREATE UNIQUE INDEX outbox_recurring ON headgate.outbox USING btree (organization_id, kind) WHERE (repeat_s IS NOT NULL);
+
+CREATE INDEX refused_events_organization ON headgate.refused_events USING btree (organization_id, received_at DESC);
+
+CREATE UNIQUE INDEX schema_versions_current ON headgate.schema_versions USING btree (organization_id, dataset_id) WHERE (valid_to IS NULL);
+
+CREATE INDEX schema_versions_time ON headgate.schema_versions USING btree (organization_id, dataset_id, valid_from DESC);
+
+CREATE INDEX test_results_dataset ON headgate.test_results USING btree (organization_id, dataset_id, observed_at DESC);
+
+CREATE UNIQUE INDEX test_results_identity ON headgate.test_results USING btree (organization_id, run_id, COALESCE(dataset_id, '00000000-0000-0000-0000-000000000000'::uuid), test_key);
+
+CREATE UNIQUE INDEX users_email_key ON headgate.users USING btree (lower(email));
+
+ALTER INDEX headgate.dataset_metrics_pkey ATTACH PARTITION headgate.dataset_metrics_default_pkey;
+
+ALTER INDEX headgate.lineage_events_run ATTACH PARTITION headgate.lineage_events_default_organization_id_run_id_event_time_idx;
+
+ALTER INDEX headgate.lineage_events_pkey ATTACH PARTITION headgate.lineage_events_default_pkey;
+
+CREATE TRIGGER job_runs_terminal_state BEFORE UPDATE OF state ON headgate.job_runs FOR EACH ROW WHEN ((old.state IS DISTINCT FROM new.state)) EXECUTE FUNCTION headgate.guard_terminal_state();
+
+ALTER TABLE ONLY headgate.alias_rules
+    ADD CONSTRAINT alias_rules_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.api_keys
+    ADD CONSTRAINT api_keys_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.column_lineage_edges
+    ADD CONSTRAINT column_lineage_edges_organization_id_job_id_fkey FOREIGN KEY (organization_id, job_id) REFERENCES headgate.jobs(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.column_lineage_edges
+    ADD CONSTRAINT column_lineage_edges_organization_id_source_id_fkey FOREIGN KEY (organization_id, source_id) REFERENCES headgate.datasets(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.column_lineage_edges
+    ADD CONSTRAINT column_lineage_edges_organization_id_target_id_fkey FOREIGN KEY (organization_id, target_id) REFERENCES headgate.datasets(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.content_epochs
+    ADD CONSTRAINT content_epochs_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.dataset_aliases
+    ADD CONSTRAINT dataset_aliases_organization_id_dataset_id_fkey FOREIGN KEY (organization_id, dataset_id) REFERENCES headgate.datasets(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.dataset_facets
+    ADD CONSTRAINT dataset_facets_organization_id_dataset_id_fkey FOREIGN KEY (organization_id, dataset_id) REFERENCES headgate.datasets(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.dataset_merge_rows
+    ADD CONSTRAINT dataset_merge_rows_organization_id_merge_id_fkey FOREIGN KEY (organization_id, merge_id) REFERENCES headgate.dataset_merges(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.dataset_merges
+    ADD CONSTRAINT dataset_merges_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.datasets
+    ADD CONSTRAINT datasets_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.ended_sessions
+    ADD CONSTRAINT ended_sessions_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.freshness_sla
+    ADD CONSTRAINT freshness_sla_organization_id_dataset_id_fkey FOREIGN KEY (organization_id, dataset_id) REFERENCES headgate.datasets(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.invites
+    ADD CONSTRAINT invites_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.job_datasets
+    ADD CONSTRAINT job_datasets_organization_id_dataset_id_fkey FOREIGN KEY (organization_id, dataset_id) REFERENCES headgate.datasets(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.job_datasets
+    ADD CONSTRAINT job_datasets_organization_id_job_id_fkey FOREIGN KEY (organization_id, job_id) REFERENCES headgate.jobs(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.jobs
+    ADD CONSTRAINT jobs_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.lineage_edges
+    ADD CONSTRAINT lineage_edges_organization_id_job_id_fkey FOREIGN KEY (organization_id, job_id) REFERENCES headgate.jobs(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.lineage_edges
+    ADD CONSTRAINT lineage_edges_organization_id_source_id_fkey FOREIGN KEY (organization_id, source_id) REFERENCES headgate.datasets(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.lineage_edges
+    ADD CONSTRAINT lineage_edges_organization_id_target_id_fkey FOREIGN KEY (organization_id, target_id) REFERENCES headgate.datasets(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.name_patterns
+    ADD CONSTRAINT name_patterns_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.schema_versions
+    ADD CONSTRAINT schema_versions_organization_id_dataset_id_fkey FOREIGN KEY (organization_id, dataset_id) REFERENCES headgate.datasets(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.stage_metrics
+    ADD CONSTRAINT stage_metrics_organization_id_run_id_fkey FOREIGN KEY (organization_id, run_id) REFERENCES headgate.job_runs(organization_id, run_id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.test_results
+    ADD CONSTRAINT test_results_organization_id_dataset_id_fkey FOREIGN KEY (organization_id, dataset_id) REFERENCES headgate.datasets(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.users
+    ADD CONSTRAINT users_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE headgate.alias_rules ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.api_keys ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY claim ON headgate.outbox TO headgate_owner USING (true);
+
+ALTER TABLE headgate.column_lineage_edges ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.content_epochs ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.dataset_aliases ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.dataset_facets ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.dataset_merge_rows ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.dataset_merges ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.dataset_metrics ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.dataset_metrics_default ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.datasets ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.ended_sessions ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.freshness_sla ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.idempotency_keys ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.invites ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.job_datasets ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.job_runs ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.jobs ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.lineage_edges ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.lineage_events ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.lineage_events_default ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY lookup ON headgate.api_keys TO headgate_owner USING (true);
+
+CREATE POLICY lookup ON headgate.invites TO headgate_owner USING (true);
+
+CREATE POLICY lookup ON headgate.organizations FOR SELECT TO headgate_owner USING (true);
+
+CREATE POLICY lookup ON headgate.users TO headgate_owner USING (true);
+
+ALTER TABLE headgate.name_patterns ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY organization ON headgate.alias_rules USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.api_keys USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.column_lineage_edges USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.content_epochs USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.dataset_aliases USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.dataset_facets USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.dataset_merge_rows USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.dataset_merges USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.dataset_metrics USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.datasets USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.ended_sessions USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.freshness_sla USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.idempotency_keys USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.invites USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.job_datasets USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.job_runs USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.jobs USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.lineage_edges USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.lineage_events USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.name_patterns USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.organizations USING ((id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.outbox USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.refused_events USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.schema_versions USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.stage_metrics USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.test_results USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.users USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+ALTER TABLE headgate.organizations ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.outbox ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.refused_events ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.schema_versions ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.stage_metrics ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.test_results ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.users ENABLE ROW LEVEL SECURITY;
+
+GRANT USAGE ON SCHEMA headgate TO headgate_app;
+
+REVOKE ALL ON FUNCTION headgate.authenticate_key(p_key_hash bytea) FROM PUBLIC;
+GRANT ALL ON FUNCTION headgate.authenticate_key(p_key_hash bytea) TO headgate_app;
+
+REVOKE ALL ON FUNCTION headgate.claim_outbox(p_limit integer, p_claim_s integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION headgate.claim_outbox(p_limit integer, p_claim_s integer) TO headgate_app;
+
+REVOKE ALL ON FUNCTION headgate.ensure_partitions(p_months_ahead integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION headgate.ensure_partitions(p_months_ahead integer) TO headgate_app;
+
+REVOKE ALL ON FUNCTION headgate.find_login(p_email text, p_invite_hash bytea) FROM PUBLIC;
+GRANT ALL ON FUNCTION headgate.find_login(p_email text, p_invite_hash bytea) TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.dataset_merges TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.job_runs TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.datasets TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.alias_rules TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.api_keys TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.column_lineage_edges TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.job_datasets TO headgate_app;
+
+GRANT SELECT ON TABLE headgate.column_lineage TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.content_epochs TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.schema_versions TO headgate_app;
+
+GRANT SELECT ON TABLE headgate.current_schemas TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.dataset_aliases TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.dataset_facets TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.dataset_merge_rows TO headgate_app;
+
+GRANT USAGE ON SEQUENCE headgate.dataset_merge_rows_id_seq TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.dataset_metrics TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.ended_sessions TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.freshness_sla TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.idempotency_keys TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.jobs TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.test_results TO headgate_app;
+
+GRANT SELECT ON TABLE headgate.incident_correlation_view TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.invites TO headgate_app;
+
+GRANT SELECT ON TABLE headgate.latest_test_results TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.lineage_edges TO headgate_app;
+
+GRANT USAGE ON SEQUENCE headgate.lineage_event_id TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.lineage_events TO headgate_app;
+
+GRANT SELECT ON TABLE headgate.lineage_graph TO headgate_app;
+
+GRANT SELECT ON TABLE headgate.lineage_impact_analysis TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.name_patterns TO headgate_app;
+
+GRANT USAGE ON SEQUENCE headgate.organization_tenant_id TO headgate_app;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE headgate.organizations TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.outbox TO headgate_app;
+
+GRANT USAGE ON SEQUENCE headgate.outbox_id_seq TO headgate_app;
+
+GRANT SELECT ON TABLE headgate.recent_incidents_summary TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.refused_events TO headgate_app;
+
+GRANT USAGE ON SEQUENCE headgate.refused_events_id_seq TO headgate_app;
+
+GRANT SELECT ON TABLE headgate.schema_migrations TO headgate_app;
+
+GRANT SELECT,INSERT ON TABLE headgate.server_secrets TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.stage_metrics TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.users TO headgate_app;

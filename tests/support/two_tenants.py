@@ -1,0 +1,134 @@
+"""Two organisations that use the same names and run ids, with rows of both in every table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+import httpx
+
+from tests.support.events import a_dataset, a_facet, an_event, at, with_schema
+from tests.support.full_event import a_full_event, a_full_metadata, a_full_schema
+from tests.support.server import Server, Tenant
+from tests.support.sql import tenant_tables
+
+SHARED_RUN = "0190d0a0-0000-7000-8000-00000000000a"
+# Stands in names, texts and addresses of the first organisation and nowhere else.
+MARK = "onlyfirst"
+
+
+@dataclass
+class TwoTenants:
+    server: Server
+    first: Tenant
+    second: Tenant
+    db: asyncpg.Connection
+    tables: list[str]
+
+    async def snapshot(self) -> dict[str, str]:
+        """A digest of the first organisation's rows, by table."""
+        return {
+            table: await self.db.fetchval(
+                "SELECT md5(coalesce(string_agg(t::text, E'\\n' ORDER BY t::text), '')) "
+                f"FROM {table} t WHERE {owner(table)} = $1",
+                self.first.organization_id,
+            )
+            for table in self.tables
+        }
+
+    async def count(self, table: str, tenant: Tenant | None = None) -> int:
+        condition = "" if tenant is None else f"WHERE {owner(table)} = '{tenant.organization_id}'"
+        number: int = await self.db.fetchval(f"SELECT count(*) FROM {table} {condition}")
+        return number
+
+    async def ids(self, tenant: Tenant) -> dict[str, set[str]]:
+        """Every uuid in the organisation's rows, by table and column."""
+        columns = await self.db.fetch(
+            "SELECT c.relname, a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid "
+            "WHERE c.relnamespace = 'headgate'::regnamespace AND c.relname = ANY ($1) AND a.atttypid = 'uuid'::regtype",
+            self.tables,
+        )
+        found = {}
+        for table, column in columns:
+            rows = await self.db.fetch(
+                f"SELECT DISTINCT {column}::text AS id FROM {table} WHERE {owner(table)} = $1", tenant.organization_id
+            )
+            found[f"{table}.{column}"] = {row["id"] for row in rows if row["id"]}
+        return found
+
+    async def secrets(self) -> dict[str, set[str]]:
+        """Ids that only the first organisation has, by table and column."""
+        common = {SHARED_RUN}.union(*(await self.ids(self.second)).values())
+        mine = await self.ids(self.first)
+        return {place: ids - common for place, ids in mine.items() if ids - common}
+
+
+def owner(table: str) -> str:
+    return "id" if table == "organizations" else "organization_id"
+
+
+async def fill(server: Server, db: asyncpg.Connection) -> TwoTenants:
+    first, second = server.tenant, await server.add_tenant("Second")
+    both = TwoTenants(server, first, second, db, await tenant_tables(db))
+    for tenant, mark in ((first, MARK), (second, "second")):
+        await _send_events(tenant, mark)
+        await _make_names(db, tenant, mark)
+        await _make_accounts(server, tenant, mark)
+        await _make_the_rest(db, tenant)
+    return both
+
+
+async def _send_events(tenant: Tenant, mark: str) -> None:
+    start = an_event("START", run=SHARED_RUN, time=at(-60))
+    full = a_full_event(run=SHARED_RUN)
+    full["inputs"] += [a_dataset("public.orders"), a_dataset(f"public.{mark}", facets=with_schema("a"))]
+    full["outputs"] += [a_dataset("public.totals", facets=with_schema("a", "b"))]
+    own = an_event(job=mark, job_facets={"sql": a_facet(query=mark)}, outputs=[a_dataset("public.totals")])
+    await tenant.send_ok(start, full, own)
+    assert (await tenant.send({"refused": mark})).status_code == 422
+    assert (await tenant.send(a_full_metadata(), "/api/v1/ingest/metadata")).status_code == 202
+    assert (await tenant.send(a_full_schema(), "/api/v1/ingest/schema")).status_code == 202
+
+
+async def _make_names(db: asyncpg.Connection, tenant: Tenant, mark: str) -> None:
+    rule = {"pattern": "postgres://db/public.old_{table}", "canonical": "postgres://db/public.{table}"}
+    await _ok(tenant.client.post("/api/v1/alias-rules", json=rule))
+    for name in ("shared_pattern", f"{mark}_pattern"):
+        body = {"regex": f"{mark}[0-9]+", "kind": "time"}
+        await _ok(tenant.client.put(f"/api/v1/name-patterns/{name}", json=body))
+    rows = await db.fetch(
+        "SELECT id FROM datasets WHERE organization_id = $1 AND name IN ('public.orders', 'public.totals')",
+        tenant.organization_id,
+    )
+    one, other = (str(row["id"]) for row in rows)
+    await _ok(tenant.client.post("/api/v1/dataset-merges", json={"one": one, "other": other}))
+
+
+async def _make_accounts(server: Server, tenant: Tenant, mark: str) -> None:
+    async with server.anonymous() as client:
+        login = {"email": tenant.email, "password": tenant.password}
+        for _ in range(2):
+            session = (await _ok(client.post("/api/v1/auth/login", json=login))).json()
+        headers = {"authorization": f"Bearer {session['token']}"}
+        key = {"name": mark, "scopes": ["read"]}
+        await _ok(client.post("/api/v1/auth/api-keys", json=key, headers=headers))
+        await _ok(client.post("/api/v1/auth/logout", headers=headers))
+    invite = {"email": f"{mark}@guest.example.org", "role": "viewer"}
+    await _ok(tenant.client.post("/api/v1/auth/invites", json=invite))
+
+
+async def _make_the_rest(db: asyncpg.Connection, tenant: Tenant) -> None:
+    """Rows of tables that no route writes yet."""
+    await db.execute(
+        "INSERT INTO freshness_sla (organization_id, dataset_id, sla_hours) "
+        "SELECT organization_id, id, 24 FROM datasets WHERE organization_id = $1 LIMIT 1",
+        tenant.organization_id,
+    )
+    await db.execute("SELECT bump_epoch($1)", tenant.organization_id)
+
+
+async def _ok(sending: Any) -> httpx.Response:
+    response: httpx.Response = await sending
+    assert response.is_success, response.text
+    return response
