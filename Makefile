@@ -45,4 +45,4 @@ lock: setup ## Lock the dependencies again
 	scripts/lock
 
 clean: ## Remove what was built, and the demo's data
-	rm -rf $(VENV) .headgate build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .headgate/demo build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -6,11 +6,10 @@ import gzip
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import httpx
-import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -20,7 +19,7 @@ from headgate.settings import Settings
 from tests.conftest import Cluster
 from tests.support import broken
 from tests.support.broken import ARRAYS, BATCH, EVENTS, METADATA, ROUTES, SCHEMA, SINGLE, SINK, Broken, Path
-from tests.support.events import Json, a_dataset, a_facet, a_run_id, an_event, at
+from tests.support.events import Json, a_dataset, a_facet, a_run_id, an_event
 from tests.support.full_event import (
     a_full_dataset_event,
     a_full_event,
@@ -61,9 +60,10 @@ async def _stays_well(server: Server, caplog: pytest.LogCaptureFixture) -> Async
     assert (await server.tenant.send(an_event())).status_code == 201
 
 
-async def post(server: Server, route: str, body: bytes, headers: dict[str, str] | None = None) -> httpx.Response:
-    sent = [("content-type", "application/json"), *(headers or {}).items()]
-    raw = dict((name, value.encode("latin-1")) for name, value in sent)
+async def post(server: Server, route: str, body: bytes, headers: Mapping[str, str] | None = None) -> httpx.Response:
+    # As bytes: what is tested here cannot always be text.
+    sent = {"content-type": "application/json", **(headers or {})}
+    raw = {name.encode(): value.encode("latin-1") for name, value in sent.items()}
     return await server.client.post(route, content=body, headers=raw)
 
 

@@ -6,7 +6,8 @@ import copy
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tests.support.events import Json, a_dataset, a_facet, an_event
@@ -50,7 +51,7 @@ class Broken(NamedTuple):
     id: str
     body: bytes
     status: int = 400
-    headers: dict[str, str] = {}
+    headers: Mapping[str, str] = MappingProxyType({})
 
 
 def body_for(route: str, text: bytes) -> bytes:

@@ -35,7 +35,10 @@ async def runs(db: asyncpg.Connection) -> list[StoredRun]:
         """
         SELECT r.run_id, j.name, j.job_type, r.state, r.started_at, r.ended_at,
                r.parent_run_id, r.parent_job ->> 'name', r.root_run_id, r.root_job ->> 'name',
-               r.is_test, r.error, r.event_count
+               r.is_test, r.error,
+               (SELECT count(*) FROM lineage_events e
+                 WHERE e.organization_id = r.organization_id AND e.run_id = r.run_id
+                   AND e.outcome = 'accepted') AS event_count
           FROM job_runs r
           JOIN jobs j ON j.organization_id = r.organization_id AND j.id = r.job_id
          ORDER BY r.started_at, r.run_id

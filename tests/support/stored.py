@@ -92,13 +92,12 @@ class Stored:
         """Column edges as people see them."""
         rows = await self.rows(
             """SELECT s.name AS source, e.source_column, t.name AS target, e.target_column, e.kinds, e.expression,
-                      e.is_current, v.first_seen_at, v.last_seen_at
+                      e.is_current, e.first_seen_at,
+                      greatest(e.last_seen_at, CASE WHEN e.is_current THEN h.columns_seen_at END) AS last_seen_at
                  FROM column_lineage_edges e
                  JOIN datasets s ON s.id = e.source_id
                  JOIN datasets t ON t.id = e.target_id
-                 JOIN column_lineage v ON v.organization_id = e.organization_id AND v.source_id = e.source_id
-                      AND v.source_column = e.source_column AND v.target_id = e.target_id AND v.job_id = e.job_id
-                      AND coalesce(v.target_column, '') = e.target_column
+                 JOIN job_datasets h ON h.job_id = e.job_id AND h.dataset_id = e.target_id AND h.role = 'output'
                 WHERE e.organization_id = $1 ORDER BY 1, 2, 3, 4"""
         )
         return [row | {"kinds": json.loads(row["kinds"])} for row in rows]
@@ -120,7 +119,7 @@ class Stored:
     async def tests(self) -> list[dict[str, Any]]:
         return await self.rows(
             """SELECT r.*, d.name AS dataset FROM test_results r LEFT JOIN datasets d ON d.id = r.dataset_id
-                WHERE r.organization_id = $1 ORDER BY d.name, r.name, r.column_name"""
+                WHERE r.organization_id = $1 ORDER BY d.name, r.name, r.column_name, r.observed_at"""
         )
 
     async def facet(self, dataset: str, name: str) -> Json | None:

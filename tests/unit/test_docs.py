@@ -23,7 +23,7 @@ from headgate.server.app import create_app
 from headgate.server.catalog.store import MAX_CHANGES, MAX_PATTERNS, MAX_RULES
 from headgate.server.db.migrate import migrations
 from headgate.server.db.pool import Database
-from headgate.server.ingest.rows import MAX_EDGES
+from headgate.server.ingest.edges import MAX_EDGES
 from headgate.server.problems import STATUS
 from headgate.server.tasks.jobs import HANDLERS
 from headgate.server.telemetry import Telemetry

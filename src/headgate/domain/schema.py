@@ -84,10 +84,15 @@ def diff(old: Sequence[Field], new: Sequence[Field]) -> Change:
     return Change(change_type, added, removed, type_changed, tightened, loosened, description)
 
 
-def is_projection(reading: Sequence[Field], known: Sequence[Field]) -> bool:
-    """Whether `reading` is just some columns of `known`: a reader that pruned columns, not a change."""
-    types = {f.name: f.type for f in known}
-    return len(reading) < len(known) and all(types.get(f.name) == f.type for f in reading)
+def widened(known: Sequence[Field], reading: Sequence[Field]) -> tuple[Field, ...]:
+    """What is known of a schema after one more reader.
+
+    Readers may leave columns out and forget what must not be null, so they only add columns and change types.
+    """
+    types = {f.name: f for f in reading}
+    names = {f.name for f in known}
+    kept = (f if types.get(f.name, f).type == f.type else types[f.name] for f in known)
+    return (*kept, *(f for f in reading if f.name not in names))
 
 
 def _describe(

@@ -127,20 +127,33 @@ class StatisticsFacet(Struct, rename="camel"):
 class TestDetail(Struct, kw_only=True, rename={"content_type": "contentType"}):
     """What both forms of a test result may add."""
 
-    severity: str | None | UnsetType = UNSET
-    description: str | None | UnsetType = UNSET
-    expected: str | None | UnsetType = UNSET
-    actual: str | None | UnsetType = UNSET
-    content: str | None | UnsetType = UNSET
-    content_type: str | None | UnsetType = UNSET
-    params: dict[str, Any] | None | UnsetType = UNSET
+    severity: str | UnsetType | None = UNSET
+    description: str | UnsetType | None = UNSET
+    expected: str | UnsetType | None = UNSET
+    actual: str | UnsetType | None = UNSET
+    content: str | UnsetType | None = UNSET
+    content_type: str | UnsetType | None = UNSET
+    params: dict[str, Any] | UnsetType | None = UNSET
 
 
 class Assertion(TestDetail, kw_only=True):
     assertion: str
     success: bool
-    column: str | None | UnsetType = UNSET
-    name: str | None | UnsetType = UNSET
+    column: str | UnsetType | None = UNSET
+    name: str | UnsetType | None = UNSET
+
+
+class Expectation(Struct, rename="camel"):
+    """An assertion as the Great Expectations integration spells it."""
+
+    success: bool
+    expectation_type: str | UnsetType | None = UNSET
+    assertion: str | UnsetType | None = UNSET
+    column: str | UnsetType | None = UNSET
+
+
+class ExpectationsFacet(Struct):
+    assertions: list[Expectation]
 
 
 class AssertionsFacet(Struct):
@@ -150,7 +163,7 @@ class AssertionsFacet(Struct):
 class TestExecution(TestDetail, kw_only=True):
     name: str
     status: str
-    type: str | None | UnsetType = UNSET
+    type: str | UnsetType | None = UNSET
 
 
 class TestFacet(Struct):
@@ -236,7 +249,7 @@ _STRUCTS: Mapping[str, type[Struct]] = {
     "inputStatistics": StatisticsFacet,
     "dataQualityMetrics": StatisticsFacet,
     "dataQualityAssertions": AssertionsFacet,
-    "greatExpectations_assertions": AssertionsFacet,
+    "greatExpectations_assertions": ExpectationsFacet,
     "lineage": LineageFacet,
     "spark_applicationDetails": ApplicationFacet,
     "headgate_execution": ExecutionFacet,
@@ -264,7 +277,7 @@ class Facet(NamedTuple):
 
 
 class FacetReader:
-    """Parses facet bodies, each distinct one once. Not for use across threads."""
+    """Parses facet bodies, each distinct one once."""
 
     def __init__(self, *, max_entries: int = 8192, max_body: int = 32_768) -> None:
         self._max_entries = max_entries
@@ -292,7 +305,7 @@ class FacetReader:
             base = self._bases.decode(body)
         except msgspec.ValidationError:
             return Facet(body, False, False, body[:1] == b"{", None, name in _STRUCTS)
-        has_base = _is_uri(base.producer) and _is_uri(base.schema_url)
+        has_base = is_uri(base.producer) and is_uri(base.schema_url)
         deleted = base.deleted is True
         decode = self._decoders.get(name)
         if decode is None or deleted:
@@ -304,10 +317,6 @@ class FacetReader:
             return Facet(body, has_base, False, True, None, True)
 
 
-def _is_uri(value: str | UnsetType) -> bool:
-    return isinstance(value, str) and _URI.match(value) is not None
-
-
 def is_uri(value: object) -> bool:
     """Whether a value is an absolute URI, as `producer` and `schemaURL` must be."""
     return isinstance(value, str) and _URI.match(value) is not None
@@ -316,12 +325,24 @@ def is_uri(value: object) -> bool:
 def _finish(value: Any) -> Any:
     if isinstance(value, SchemaFacet):
         return _read_schema(value)
+    if isinstance(value, ExpectationsFacet):
+        return _read_expectations(value)
     if isinstance(value, StagesFacet):
         return StagesValue(tuple(stage_row(stage) for stage in value.stages), value.application_id)
     if isinstance(value, ExecutionFacet):
         sizes = {"executor_memory_mb": value.executor_memory_mb, "executor_cores": value.executor_cores}
         return StagesValue((execution_totals(value.metrics or {}, **sizes),), value.application_id)
     return value
+
+
+def _read_expectations(facet: ExpectationsFacet) -> AssertionsFacet:
+    found = []
+    for item in facet.assertions:
+        name = item.expectation_type or item.assertion
+        if not isinstance(name, str):
+            raise ValueError("an assertion has no type")
+        found.append(Assertion(assertion=name, success=item.success, column=item.column))
+    return AssertionsFacet(found)
 
 
 def _read_schema(facet: SchemaFacet) -> SchemaValue | None:

@@ -41,13 +41,15 @@ class DatasetUse(Struct):
     columns: ColumnSet | None = None
     symlinks: tuple[DatasetName, ...] = ()
     type: str | None = None
+    told_type: str | None = None
     location: str | None = None
     lifecycle: str | None = None
     previous: DatasetName | None = None
     client_hash: str | None = None
     origin_run: UUID | None = None
     context: dict[str, str] | None = None
-    edges: list[tuple[DatasetName, DatasetName]] = []
+    # What this output comes from, where its own lineage facet says so; None leaves it to the run's inputs.
+    sources: list[DatasetName] | None = None
 
 
 class JobFacts(Struct):
@@ -110,6 +112,7 @@ class Facts(Struct):
     error: str | None = None
     application_id: str | None = None
     partition_context: dict[str, str] | None = None
+    partition_key: str | None = None
     is_test: bool = False
     uses: list[DatasetUse] = []
     edges: list[tuple[DatasetName, DatasetName]] | None = None

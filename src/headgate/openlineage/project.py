@@ -22,15 +22,18 @@ from headgate.openlineage.facets import (
     Facet,
     InputField,
     LineageFacet,
+    LineageInput,
     OutputField,
     StatisticsFacet,
 )
 from headgate.openlineage.facts import ColumnEdge, ColumnSet, DatasetUse, Facts, JobFacts, Metric, TestResult
-from headgate.openlineage.validate import Checked
+from headgate.openlineage.validate import Checked, name_fits
 
 MAX_DATASETS = 10_000
+MAX_COLUMN_BYTES = 1000
 MAX_REMEMBERED = 10_000
 Facets = Mapping[str, Facet]
+Bodies = tuple[tuple[str, Facet], ...]
 # Facets that measure or test a dataset, by where they stand, and the direction of what they measure.
 _OUTPUT_METRICS = {"outputStatistics": "output"}
 _FACET_METRICS = {
@@ -52,8 +55,8 @@ class Projector:
         self.rules = tuple(rules)
         self._patterns = patterns
         self.name = lru_cache(maxsize=20_000)(self._canonical)
-        self._jobs: dict[tuple[str, str], tuple[tuple[Facet, ...], JobFacts]] = {}
-        self._uses: dict[tuple[str, str, str], tuple[tuple[Facet, ...], DatasetUse, list[str]]] = {}
+        self._jobs: dict[tuple[str, str], tuple[Bodies, JobFacts]] = {}
+        self._uses: dict[tuple[str, str, str], tuple[Bodies, DatasetUse, list[str]]] = {}
 
     def facts(self, checked: Checked, raw: bytes) -> Facts:
         event = checked.event
@@ -94,9 +97,9 @@ class Projector:
         if not facets:
             return
         assert facts.job is not None
-        bodies = tuple(facets.values())
+        bodies = tuple(facets.items())
         known = self._jobs.get(facts.job)
-        if known is None or known[0] != bodies or known[1].job_facets.keys() != facets.keys():
+        if known is None or known[0] != bodies:
             if len(self._jobs) >= MAX_REMEMBERED:
                 self._jobs.clear()
             known = self._jobs[facts.job] = (bodies, self._new_job(facets))
@@ -123,10 +126,16 @@ class Projector:
         for entry in lineage.entries or ():
             if entry.type != "DATASET" or not entry.namespace or not entry.name:
                 continue
-            target = self.name(entry.namespace, entry.name)
-            for source in entry.inputs or ():
-                if (source.type or "DATASET") == "DATASET":
-                    yield self.name(source.namespace, source.name), target
+            if name_fits(entry.namespace, entry.name):
+                target = self.name(entry.namespace, entry.name)
+                for source in self._sources(entry.inputs or ()):
+                    yield source, target
+
+    def _sources(self, inputs: Iterable[LineageInput]) -> Iterable[DatasetName]:
+        """Datasets among the sources that a facet lists; a name that cannot be one is left out."""
+        for source in inputs:
+            if (source.type or "DATASET") == "DATASET" and name_fits(source.namespace, source.name):
+                yield self.name(source.namespace, source.name)
 
     def _run_facets(self, facts: Facts, facets: Facets) -> None:
         if (raw := facets.get("parent")) and (parent := _value(facts, "parent", raw)):
@@ -143,6 +152,7 @@ class Projector:
                 facts.stages.extend(getattr(value, "rows", ()))
         if (raw := facets.get("headgate_partition")) and (partition := _value(facts, "headgate_partition", raw)):
             facts.partition_context = {str(k): str(v) for k, v in (partition.context or {}).items()} or None
+            facts.partition_key = _text(partition.key)
         if raw := facets.get("test"):
             facts.is_test = True
             self._run_tests(facts, _value(facts, "test", raw))
@@ -196,10 +206,10 @@ class Projector:
     def _content(self, facts: Facts, dataset: Dataset, role: str, facets: Facets) -> DatasetUse:
         """What the facets say of the dataset itself. A job's next run mostly says the same: remember it."""
         key = (role, dataset.namespace, dataset.name)
-        bodies = tuple(facets.values())
+        bodies = tuple(facets.items())
         known = self._uses.get(key)
         # The reader gives the same object for the same bytes, so this compares identities.
-        if known is not None and known[0] == bodies and known[1].facets.keys() == facets.keys():
+        if known is not None and known[0] == bodies:
             facts.invalid_facets.extend(known[2])
             use = known[1]
         else:
@@ -208,8 +218,6 @@ class Projector:
             if len(self._uses) >= MAX_REMEMBERED:
                 self._uses.clear()
             self._uses[key] = (bodies, use, facts.invalid_facets[before:])
-        if use.edges:
-            facts.edges = (facts.edges or []) + use.edges
         if use.origin_run is not None:
             facts.run_id = facts.run_id or use.origin_run
         return use
@@ -234,10 +242,10 @@ class Projector:
             use.columns = ColumnSet(_signed(facets["columnLineage"].digest), edges)
         if symlinks := read.get("symlinks"):
             tables = [link for link in symlinks.identifiers or () if link.type.upper() == "TABLE"]
-            links = [self.name(link.namespace, link.name) for link in tables]
+            links = [self.name(link.namespace, link.name) for link in tables if name_fits(link.namespace, link.name)]
             use.symlinks = tuple(link for link in links if link[:2] != use.key)
         if kind := read.get("datasetType"):
-            use.type = kind.dataset_type.lower()
+            use.type = use.told_type = kind.dataset_type.lower()
         if location := read.get("headgate_location"):
             use.location = _text(location.location)
         if lifecycle := read.get("lifecycleStateChange"):
@@ -245,7 +253,7 @@ class Projector:
             if previous := lifecycle.previous_identifier:
                 use.previous = self.name(previous.namespace, previous.name)
         if lineage := read.get("lineage"):
-            use.edges = [(self.name(source.namespace, source.name), use.dataset) for source in lineage.inputs or ()]
+            use.sources = list(self._sources(lineage.inputs or ()))
         if origin := read.get("headgate_origin"):
             use.client_hash = _text(origin.client_hash)
             use.origin_run = origin.run_id
@@ -281,9 +289,11 @@ class Projector:
         merged: dict[tuple[tuple[str, str], str, str], ColumnEdge] = {}
         for column, output in facet.fields.items():
             for source in output.input_fields:
-                _add_edge(merged, self._column_edge(source, column, output))
+                if _fits_columns(source, column):
+                    _add_edge(merged, self._column_edge(source, column, output))
         for source in facet.dataset or ():
-            _add_edge(merged, self._column_edge(source, "", None))
+            if _fits_columns(source, ""):
+                _add_edge(merged, self._column_edge(source, "", None))
         return merged.values()
 
     def _column_edge(self, source: InputField, column: str, output: OutputField | None) -> ColumnEdge:
@@ -360,6 +370,12 @@ def _detail(item: Any) -> dict[str, Any]:
         "params": item.params,
     }
     return {name: value for name, value in parts.items() if value is not UNSET and value}
+
+
+def _fits_columns(source: InputField, column: str) -> bool:
+    """Names beyond any database's are left out: they could not be looked up."""
+    longest = max(len(source.field.encode()), len(column.encode()))
+    return longest <= MAX_COLUMN_BYTES and name_fits(source.namespace, source.name)
 
 
 def _add_edge(merged: dict[tuple[tuple[str, str], str, str], ColumnEdge], edge: ColumnEdge) -> None:

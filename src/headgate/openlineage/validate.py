@@ -109,17 +109,18 @@ def _check_fields(event: Event, lenient: bool, body: bytes, rules: Rules, reader
 
 
 def _names_fit(event: Event) -> bool:
-    if event.job is not UNSET and not _name_fits(event.job.namespace, event.job.name):
+    if event.job is not UNSET and not name_fits(event.job.namespace, event.job.name):
         return False
-    if event.dataset is not UNSET and not _name_fits(event.dataset.namespace, event.dataset.name):
+    if event.dataset is not UNSET and not name_fits(event.dataset.namespace, event.dataset.name):
         return False
-    return all(_name_fits(part.namespace, part.name) for part in event.inputs or ()) and all(
-        _name_fits(part.namespace, part.name) for part in event.outputs or ()
+    return all(name_fits(part.namespace, part.name) for part in event.inputs or ()) and all(
+        name_fits(part.namespace, part.name) for part in event.outputs or ()
     )
 
 
 @lru_cache(maxsize=20_000)
-def _name_fits(namespace: str, name: str) -> bool:
+def name_fits(namespace: str, name: str) -> bool:
+    """Whether a dataset or job can have this name: not blank, and within the limit."""
     return bool(namespace.strip() and name.strip()) and name_bytes(namespace, name) <= MAX_NAME_BYTES
 
 

@@ -433,7 +433,8 @@ CREATE FUNCTION headgate.guard_terminal_state() RETURNS trigger
 BEGIN
   IF OLD.state IN ('COMPLETE', 'FAIL', 'ABORT')
      AND NEW.state IS DISTINCT FROM OLD.state
-     AND position(OLD.run_id::text IN coalesce(current_setting('headgate.correcting_runs', true), '')) = 0 THEN
+     AND (position(OLD.run_id::text IN coalesce(current_setting('headgate.correcting_runs', true), '')) = 0
+          OR least(NEW.complete_at, NEW.fail_at, NEW.abort_at) > OLD.ended_at) THEN
     RAISE EXCEPTION 'run % has ended as % and cannot become %', OLD.run_id, OLD.state, NEW.state
       USING ERRCODE = 'HG001',
             HINT = 'Terminal states change only when an earlier terminal event arrives late.';
@@ -644,7 +645,6 @@ CREATE TABLE headgate.job_runs (
     partition_context jsonb,
     error text,
     error_at timestamp with time zone,
-    event_count integer DEFAULT 0 NOT NULL,
     input_ids uuid[] DEFAULT '{}'::uuid[] NOT NULL,
     output_ids uuid[] DEFAULT '{}'::uuid[] NOT NULL,
     producer text NOT NULL,
@@ -884,7 +884,7 @@ BEGIN
       NOT EXISTS (SELECT
                     FROM dataset_metrics k
                    WHERE k.organization_id = $1 AND k.run_id = m.run_id AND k.dataset_id = $3
-                     AND k.direction = m.direction
+                     AND k.direction = m.direction AND k.partition_key = m.partition_key
                      AND (k.measured_at = m.measured_at OR m.run_id <> '00000000-0000-0000-0000-000000000000'))
     $sql$);
 END
@@ -1016,6 +1016,8 @@ WITH (fillfactor='85');
 ALTER TABLE ONLY headgate.datasets FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.datasets OWNER TO headgate_owner;
+
+COMMENT ON COLUMN headgate.datasets.dropped_at IS 'The latest DROP. The dataset is gone unless job_datasets shows that it was written later';
 
 CREATE FUNCTION headgate.move_merged_schemas(p_organization uuid, p_merge uuid, p_kept headgate.datasets, p_gone headgate.datasets, OUT schema_hash bytea, OUT schema_at timestamp with time zone, OUT schema_by text) RETURNS record
     LANGUAGE plpgsql
@@ -1552,7 +1554,7 @@ $$;
 
 ALTER FUNCTION headgate.store_column_lineage(p_organization uuid, p_job uuid, p_target uuid, p_at timestamp with time zone, p_hash bigint, p_sources uuid[], p_source_columns text[], p_target_columns text[], p_kinds text[], p_expressions text[]) OWNER TO headgate_owner;
 
-CREATE FUNCTION headgate.store_events(p_organization uuid, p_tenant_code text, e_kind text[], e_type text[], e_time timestamp with time zone[], e_run uuid[], e_job uuid[], e_producer text[], e_extra text[], e_raw bytea[], r_run uuid[], r_place text[], r_has_ended boolean[], r_job uuid[], r_state text[], r_started_at timestamp with time zone[], r_last_event_at timestamp with time zone[], r_activity_at timestamp with time zone[], r_start_at timestamp with time zone[], r_complete_at timestamp with time zone[], r_parent uuid[], r_root uuid[], r_processing text[], r_events integer[], r_inputs text[], r_outputs text[], r_producer text[], r_extra text[], h_job uuid[], h_dataset uuid[], h_role text[], h_first_at timestamp with time zone[], h_last_at timestamp with time zone[], h_completed_at timestamp with time zone[], h_start_hash bigint[], h_facets_hash bigint[], h_columns_hash bigint[], h_columns_at timestamp with time zone[], h_schema bytea[], s_source uuid[], s_target uuid[], s_job uuid[], s_first_at timestamp with time zone[], s_last_at timestamp with time zone[], s_completed_at timestamp with time zone[], s_run uuid[], m_dataset uuid[], m_at timestamp with time zone[], m_run uuid[], m_direction text[], m_job uuid[], m_rows bigint[], m_bytes bigint[], m_partition_key text[], m_extra text[]) RETURNS void
+CREATE FUNCTION headgate.store_events(p_organization uuid, p_tenant_code text, e_kind text[], e_type text[], e_time timestamp with time zone[], e_run uuid[], e_job uuid[], e_producer text[], e_extra text[], e_raw bytea[], r_run uuid[], r_place text[], r_has_ended boolean[], r_job uuid[], r_state text[], r_started_at timestamp with time zone[], r_last_event_at timestamp with time zone[], r_activity_at timestamp with time zone[], r_start_at timestamp with time zone[], r_complete_at timestamp with time zone[], r_parent uuid[], r_root uuid[], r_processing text[], r_inputs text[], r_outputs text[], r_producer text[], r_extra text[], h_job uuid[], h_dataset uuid[], h_role text[], h_first_at timestamp with time zone[], h_last_at timestamp with time zone[], h_completed_at timestamp with time zone[], h_start_hash bigint[], h_facets_hash bigint[], h_columns_hash bigint[], h_columns_at timestamp with time zone[], h_schema bytea[], h_schema_at timestamp with time zone[], s_source uuid[], s_target uuid[], s_job uuid[], s_first_at timestamp with time zone[], s_last_at timestamp with time zone[], s_completed_at timestamp with time zone[], s_run uuid[], m_dataset uuid[], m_at timestamp with time zone[], m_run uuid[], m_direction text[], m_job uuid[], m_rows bigint[], m_bytes bigint[], m_partition_key text[], m_extra text[]) RETURNS void
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -1576,17 +1578,17 @@ BEGIN
     INSERT INTO job_runs (
       organization_id, run_id, job_id, job_ids, state, started_at, last_event_at, last_activity_at, start_at,
       running_at, complete_at, fail_at, abort_at, other_at, parent_run_id, root_run_id, parent_job, root_job, is_test,
-      processing_type, application_id, partition_context, error, error_at, event_count, input_ids, output_ids,
+      processing_type, application_id, partition_context, error, error_at, input_ids, output_ids,
       producer)
     SELECT p_organization, u.run, u.job, coalesce((x.v).job_ids, ARRAY[u.job]), u.state, u.started_at,
            u.last_event_at, u.activity_at, u.start_at, (x.v).running_at, u.complete_at, (x.v).fail_at, (x.v).abort_at,
            (x.v).other_at, u.parent, u.root, (x.v).parent_job, (x.v).root_job, coalesce((x.v).is_test, false),
-           u.processing, (x.v).application_id, (x.v).partition_context, (x.v).error, (x.v).error_at, u.events,
+           u.processing, (x.v).application_id, (x.v).partition_context, (x.v).error, (x.v).error_at,
            u.inputs::uuid[], u.outputs::uuid[], u.producer
       FROM unnest(r_run, r_place, r_job, r_state, r_started_at, r_last_event_at, r_activity_at, r_start_at,
-                  r_complete_at, r_parent, r_root, r_processing, r_events, r_inputs, r_outputs, r_producer, r_extra)
+                  r_complete_at, r_parent, r_root, r_processing, r_inputs, r_outputs, r_producer, r_extra)
            AS u (run, place, job, state, started_at, last_event_at, activity_at, start_at, complete_at, parent, root,
-                 processing, events, inputs, outputs, producer, extra)
+                 processing, inputs, outputs, producer, extra)
      CROSS JOIN LATERAL (SELECT CASE WHEN u.extra IS NOT NULL
                                      THEN jsonb_populate_record(NULL::job_runs, u.extra::jsonb) END AS v OFFSET 0) x
      WHERE u.place IS NULL
@@ -1599,8 +1601,12 @@ BEGIN
   END IF;
 
   IF cardinality(array_positions(r_place, NULL)) < cardinality(r_place) THEN
-    -- The caller holds these rows' locks and has found the earliest end; the trigger takes its word.
-    PERFORM set_config('headgate.correcting_runs', r_run::text, true);
+    -- The caller holds these rows' locks and has found which runs end, or end earlier than was known. The trigger lets
+    -- those through.
+    PERFORM set_config('headgate.correcting_runs', coalesce((
+              SELECT array_agg(u.run)::text
+                FROM unnest(r_run, r_place, r_has_ended) AS u (run, place, has_ended)
+               WHERE u.place IS NOT NULL AND u.has_ended), ''), true);
     UPDATE job_runs r
        SET job_ids = coalesce((x.v).job_ids, ARRAY[u.job]),
            state = u.state,
@@ -1623,14 +1629,13 @@ BEGIN
            partition_context = (x.v).partition_context,
            error = (x.v).error,
            error_at = (x.v).error_at,
-           event_count = u.events,
            input_ids = u.inputs::uuid[],
            output_ids = u.outputs::uuid[],
            updated_at = now()
       FROM unnest(r_run, r_place, r_job, r_state, r_started_at, r_last_event_at, r_activity_at, r_start_at,
-                  r_complete_at, r_parent, r_root, r_processing, r_events, r_inputs, r_outputs, r_extra)
+                  r_complete_at, r_parent, r_root, r_processing, r_inputs, r_outputs, r_extra)
            AS u (run, place, job, state, started_at, last_event_at, activity_at, start_at, complete_at, parent, root,
-                 processing, events, inputs, outputs, extra)
+                 processing, inputs, outputs, extra)
      CROSS JOIN LATERAL (SELECT CASE WHEN u.extra IS NOT NULL
                                      THEN jsonb_populate_record(NULL::job_runs, u.extra::jsonb) END AS v OFFSET 0) x
      WHERE r.ctid = u.place::tid
@@ -1641,13 +1646,14 @@ BEGIN
 
   IF cardinality(h_job) > 0 THEN
     INSERT INTO job_datasets AS t (organization_id, job_id, dataset_id, role, first_seen_at, last_seen_at,
-                                   last_completed_at, start_hash, facets_hash, columns_hash, columns_seen_at)
+                                   last_completed_at, start_hash, facets_hash, columns_hash, columns_seen_at,
+                                   schema_seen_at)
     SELECT p_organization, u.job, u.dataset, u.role, u.first_at, u.last_at, u.completed_at, u.start_hash,
-           u.facets_hash, u.columns_hash, u.columns_at
+           u.facets_hash, u.columns_hash, u.columns_at, u.schema_at
       FROM unnest(h_job, h_dataset, h_role, h_first_at, h_last_at, h_completed_at, h_start_hash, h_facets_hash,
-                  h_columns_hash, h_columns_at)
+                  h_columns_hash, h_columns_at, h_schema_at)
            AS u (job, dataset, role, first_at, last_at, completed_at, start_hash, facets_hash, columns_hash,
-                 columns_at)
+                 columns_at, schema_at)
      WHERE u.job IS NOT NULL
     ON CONFLICT (organization_id, job_id, dataset_id, role) DO UPDATE
        SET first_seen_at = least(t.first_seen_at, EXCLUDED.first_seen_at),
@@ -1660,7 +1666,8 @@ BEGIN
            columns_before_at = CASE WHEN EXCLUDED.columns_hash <> t.columns_hash
                                      AND EXCLUDED.columns_seen_at >= t.columns_seen_at
                                     THEN t.columns_seen_at ELSE t.columns_before_at END,
-           columns_seen_at = greatest(t.columns_seen_at, EXCLUDED.columns_seen_at);
+           columns_seen_at = greatest(t.columns_seen_at, EXCLUDED.columns_seen_at),
+           schema_seen_at = greatest(t.schema_seen_at, EXCLUDED.schema_seen_at);
   END IF;
 
   IF cardinality(s_job) > 0 THEN
@@ -1699,7 +1706,7 @@ BEGIN
 END
 $$;
 
-ALTER FUNCTION headgate.store_events(p_organization uuid, p_tenant_code text, e_kind text[], e_type text[], e_time timestamp with time zone[], e_run uuid[], e_job uuid[], e_producer text[], e_extra text[], e_raw bytea[], r_run uuid[], r_place text[], r_has_ended boolean[], r_job uuid[], r_state text[], r_started_at timestamp with time zone[], r_last_event_at timestamp with time zone[], r_activity_at timestamp with time zone[], r_start_at timestamp with time zone[], r_complete_at timestamp with time zone[], r_parent uuid[], r_root uuid[], r_processing text[], r_events integer[], r_inputs text[], r_outputs text[], r_producer text[], r_extra text[], h_job uuid[], h_dataset uuid[], h_role text[], h_first_at timestamp with time zone[], h_last_at timestamp with time zone[], h_completed_at timestamp with time zone[], h_start_hash bigint[], h_facets_hash bigint[], h_columns_hash bigint[], h_columns_at timestamp with time zone[], h_schema bytea[], s_source uuid[], s_target uuid[], s_job uuid[], s_first_at timestamp with time zone[], s_last_at timestamp with time zone[], s_completed_at timestamp with time zone[], s_run uuid[], m_dataset uuid[], m_at timestamp with time zone[], m_run uuid[], m_direction text[], m_job uuid[], m_rows bigint[], m_bytes bigint[], m_partition_key text[], m_extra text[]) OWNER TO headgate_owner;
+ALTER FUNCTION headgate.store_events(p_organization uuid, p_tenant_code text, e_kind text[], e_type text[], e_time timestamp with time zone[], e_run uuid[], e_job uuid[], e_producer text[], e_extra text[], e_raw bytea[], r_run uuid[], r_place text[], r_has_ended boolean[], r_job uuid[], r_state text[], r_started_at timestamp with time zone[], r_last_event_at timestamp with time zone[], r_activity_at timestamp with time zone[], r_start_at timestamp with time zone[], r_complete_at timestamp with time zone[], r_parent uuid[], r_root uuid[], r_processing text[], r_inputs text[], r_outputs text[], r_producer text[], r_extra text[], h_job uuid[], h_dataset uuid[], h_role text[], h_first_at timestamp with time zone[], h_last_at timestamp with time zone[], h_completed_at timestamp with time zone[], h_start_hash bigint[], h_facets_hash bigint[], h_columns_hash bigint[], h_columns_at timestamp with time zone[], h_schema bytea[], h_schema_at timestamp with time zone[], s_source uuid[], s_target uuid[], s_job uuid[], s_first_at timestamp with time zone[], s_last_at timestamp with time zone[], s_completed_at timestamp with time zone[], s_run uuid[], m_dataset uuid[], m_at timestamp with time zone[], m_run uuid[], m_direction text[], m_job uuid[], m_rows bigint[], m_bytes bigint[], m_partition_key text[], m_extra text[]) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.store_stage_metrics(p_organization uuid, p_rows jsonb) RETURNS void
     LANGUAGE plpgsql
@@ -1726,7 +1733,7 @@ $_$;
 
 ALTER FUNCTION headgate.store_stage_metrics(p_organization uuid, p_rows jsonb) OWNER TO headgate_owner;
 
-CREATE FUNCTION headgate.supersede_metrics(p_organization uuid, m_dataset uuid[], m_at timestamp with time zone[], m_run uuid[], m_direction text[], m_from timestamp with time zone[], m_until timestamp with time zone[]) RETURNS integer[]
+CREATE FUNCTION headgate.supersede_metrics(p_organization uuid, m_dataset uuid[], m_at timestamp with time zone[], m_run uuid[], m_direction text[], m_from timestamp with time zone[], m_until timestamp with time zone[], m_rows bigint[], m_bytes bigint[], m_partition_key text[], m_extra text[]) RETURNS integer[]
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -1736,27 +1743,34 @@ CREATE FUNCTION headgate.supersede_metrics(p_organization uuid, m_dataset uuid[]
     AS $$
 BEGIN
   DELETE FROM dataset_metrics t
-   USING unnest(m_dataset, m_at, m_run, m_direction, m_from) AS u (dataset, at, run, direction, since)
+   USING unnest(m_dataset, m_at, m_run, m_direction, m_from, m_rows, m_bytes, m_partition_key, m_extra)
+         AS u (dataset, at, run, direction, since, rows, bytes, partition_key, extra)
    WHERE t.organization_id = p_organization
      AND t.dataset_id = u.dataset
      AND t.measured_at BETWEEN u.since AND u.at
      AND t.run_id = u.run
-     AND t.direction = u.direction;
+     AND t.direction = u.direction
+     AND t.partition_key = u.partition_key
+     AND (t.measured_at, t.row_count, t.byte_size, t.file_count, t.partition_count, t.columns)
+         IS DISTINCT FROM
+         (u.at, u.rows, u.bytes, (u.extra::jsonb ->> 'file_count')::bigint,
+          (u.extra::jsonb ->> 'partition_count')::bigint, u.extra::jsonb -> 'columns');
   RETURN ARRAY(
     SELECT u.i::integer
-      FROM unnest(m_dataset, m_at, m_run, m_direction, m_until)
-           WITH ORDINALITY AS u (dataset, at, run, direction, until, i)
+      FROM unnest(m_dataset, m_at, m_run, m_direction, m_until, m_partition_key)
+           WITH ORDINALITY AS u (dataset, at, run, direction, until, partition_key, i)
      WHERE NOT EXISTS (SELECT
                          FROM dataset_metrics t
                         WHERE t.organization_id = p_organization
                           AND t.dataset_id = u.dataset
                           AND t.measured_at BETWEEN u.at AND u.until
                           AND t.run_id = u.run
-                          AND t.direction = u.direction));
+                          AND t.direction = u.direction
+                          AND t.partition_key = u.partition_key));
 END
 $$;
 
-ALTER FUNCTION headgate.supersede_metrics(p_organization uuid, m_dataset uuid[], m_at timestamp with time zone[], m_run uuid[], m_direction text[], m_from timestamp with time zone[], m_until timestamp with time zone[]) OWNER TO headgate_owner;
+ALTER FUNCTION headgate.supersede_metrics(p_organization uuid, m_dataset uuid[], m_at timestamp with time zone[], m_run uuid[], m_direction text[], m_from timestamp with time zone[], m_until timestamp with time zone[], m_rows bigint[], m_bytes bigint[], m_partition_key text[], m_extra text[]) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.surviving_dataset(p_organization uuid, p_dataset uuid) RETURNS uuid
     LANGUAGE sql STABLE
@@ -1803,7 +1817,7 @@ $$;
 
 ALTER FUNCTION headgate.take_dataset_name(p_organization uuid, p_dataset uuid, p_namespace text, p_name text, p_display text, p_holder uuid) OWNER TO headgate_owner;
 
-CREATE FUNCTION headgate.touch_lineage(p_organization uuid, h_job uuid[], h_dataset uuid[], h_role text[], h_first_at timestamp with time zone[], h_last_at timestamp with time zone[], h_completed_at timestamp with time zone[], h_columns_at timestamp with time zone[], s_source uuid[], s_target uuid[], s_job uuid[], s_first_at timestamp with time zone[], s_last_at timestamp with time zone[], s_completed_at timestamp with time zone[], s_run uuid[]) RETURNS void
+CREATE FUNCTION headgate.touch_lineage(p_organization uuid, h_job uuid[], h_dataset uuid[], h_role text[], h_first_at timestamp with time zone[], h_last_at timestamp with time zone[], h_completed_at timestamp with time zone[], h_columns_at timestamp with time zone[], h_schema_at timestamp with time zone[], s_source uuid[], s_target uuid[], s_job uuid[], s_first_at timestamp with time zone[], s_last_at timestamp with time zone[], s_completed_at timestamp with time zone[], s_run uuid[]) RETURNS void
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -1824,9 +1838,10 @@ BEGIN
      SET first_seen_at = least(t.first_seen_at, u.first_at),
          last_seen_at = greatest(t.last_seen_at, u.last_at),
          last_completed_at = greatest(t.last_completed_at, u.completed_at),
-         columns_seen_at = greatest(t.columns_seen_at, u.columns_at)
-    FROM unnest(h_job, h_dataset, h_role, h_first_at, h_last_at, h_completed_at, h_columns_at)
-         AS u (job, dataset, role, first_at, last_at, completed_at, columns_at)
+         columns_seen_at = greatest(t.columns_seen_at, u.columns_at),
+         schema_seen_at = greatest(t.schema_seen_at, u.schema_at)
+    FROM unnest(h_job, h_dataset, h_role, h_first_at, h_last_at, h_completed_at, h_columns_at, h_schema_at)
+         AS u (job, dataset, role, first_at, last_at, completed_at, columns_at, schema_at)
    WHERE t.organization_id = p_organization AND t.job_id = u.job AND t.dataset_id = u.dataset AND t.role = u.role;
   PERFORM t.job_id
      FROM unnest(s_source, s_target, s_job) AS u (source, target, job)
@@ -1846,7 +1861,7 @@ BEGIN
 END
 $$;
 
-ALTER FUNCTION headgate.touch_lineage(p_organization uuid, h_job uuid[], h_dataset uuid[], h_role text[], h_first_at timestamp with time zone[], h_last_at timestamp with time zone[], h_completed_at timestamp with time zone[], h_columns_at timestamp with time zone[], s_source uuid[], s_target uuid[], s_job uuid[], s_first_at timestamp with time zone[], s_last_at timestamp with time zone[], s_completed_at timestamp with time zone[], s_run uuid[]) OWNER TO headgate_owner;
+ALTER FUNCTION headgate.touch_lineage(p_organization uuid, h_job uuid[], h_dataset uuid[], h_role text[], h_first_at timestamp with time zone[], h_last_at timestamp with time zone[], h_completed_at timestamp with time zone[], h_columns_at timestamp with time zone[], h_schema_at timestamp with time zone[], s_source uuid[], s_target uuid[], s_job uuid[], s_first_at timestamp with time zone[], s_last_at timestamp with time zone[], s_completed_at timestamp with time zone[], s_run uuid[]) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.undo_dataset_merge(p_organization uuid, p_merge uuid) RETURNS void
     LANGUAGE plpgsql
@@ -1984,6 +1999,7 @@ CREATE TABLE headgate.job_datasets (
     columns_hash bigint,
     columns_seen_at timestamp with time zone,
     columns_before_at timestamp with time zone,
+    schema_seen_at timestamp with time zone,
     CONSTRAINT job_datasets_role_check CHECK ((role = ANY (ARRAY['input'::text, 'output'::text])))
 )
 WITH (fillfactor='75');
@@ -2141,8 +2157,7 @@ CREATE TABLE headgate.dataset_metrics (
     byte_size bigint,
     file_count bigint,
     partition_count bigint,
-    duration_ms bigint,
-    partition_key text,
+    partition_key text DEFAULT ''::text NOT NULL,
     columns jsonb,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT dataset_metrics_direction_check CHECK ((direction = ANY (ARRAY['input'::text, 'output'::text, 'profile'::text])))
@@ -2155,6 +2170,8 @@ ALTER TABLE headgate.dataset_metrics OWNER TO headgate_owner;
 
 COMMENT ON TABLE headgate.dataset_metrics IS 'The metrics of a run lie between its first and last event. No foreign key, for the same reason as in job_runs';
 
+COMMENT ON COLUMN headgate.dataset_metrics.partition_key IS 'The path with its time-like parts open, so that two countries are judged apart; empty for what has no partitions';
+
 CREATE TABLE headgate.dataset_metrics_default (
     organization_id uuid CONSTRAINT dataset_metrics_organization_id_not_null NOT NULL,
     dataset_id uuid CONSTRAINT dataset_metrics_dataset_id_not_null NOT NULL,
@@ -2166,8 +2183,7 @@ CREATE TABLE headgate.dataset_metrics_default (
     byte_size bigint,
     file_count bigint,
     partition_count bigint,
-    duration_ms bigint,
-    partition_key text,
+    partition_key text DEFAULT ''::text CONSTRAINT dataset_metrics_partition_key_not_null NOT NULL,
     columns jsonb,
     created_at timestamp with time zone DEFAULT now() CONSTRAINT dataset_metrics_created_at_not_null NOT NULL,
     CONSTRAINT dataset_metrics_direction_check CHECK ((direction = ANY (ARRAY['input'::text, 'output'::text, 'profile'::text])))
@@ -2290,7 +2306,7 @@ CREATE VIEW headgate.incident_correlation_view AS
                     x.started_at,
                     x.ended_at
                    FROM headgate.job_runs x
-                  WHERE ((x.organization_id = h.organization_id) AND (x.job_id = h.job_id) AND (x.ended_at <= t.observed_at) AND (h.dataset_id = ANY (x.output_ids)))
+                  WHERE ((x.organization_id = h.organization_id) AND (x.job_id = h.job_id) AND (x.ended_at <= t.observed_at) AND (NOT x.is_test) AND (h.dataset_id = ANY (x.output_ids)))
                   ORDER BY x.started_at DESC
                  LIMIT 1) r)
           WHERE ((h.organization_id = t.organization_id) AND (h.dataset_id = t.dataset_id) AND (h.role = 'output'::text))
@@ -2669,10 +2685,10 @@ ALTER TABLE ONLY headgate.dataset_merges
     ADD CONSTRAINT dataset_merges_pkey PRIMARY KEY (organization_id, id);
 
 ALTER TABLE ONLY headgate.dataset_metrics
-    ADD CONSTRAINT dataset_metrics_pkey PRIMARY KEY (organization_id, dataset_id, measured_at, run_id, direction);
+    ADD CONSTRAINT dataset_metrics_pkey PRIMARY KEY (organization_id, dataset_id, measured_at, run_id, direction, partition_key);
 
 ALTER TABLE ONLY headgate.dataset_metrics_default
-    ADD CONSTRAINT dataset_metrics_default_pkey PRIMARY KEY (organization_id, dataset_id, measured_at, run_id, direction);
+    ADD CONSTRAINT dataset_metrics_default_pkey PRIMARY KEY (organization_id, dataset_id, measured_at, run_id, direction, partition_key);
 
 ALTER TABLE ONLY headgate.datasets
     ADD CONSTRAINT datasets_organization_id_namespace_name_key UNIQUE (organization_id, namespace, name);

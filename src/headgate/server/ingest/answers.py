@@ -74,12 +74,15 @@ def events(results: Sequence[Result], correlation_id: str) -> tuple[int, dict[st
     return status, body
 
 
-def simple(translated: Translated) -> tuple[int, dict[str, Any]]:
-    notes = f" ({'; '.join(translated.notes)})" if translated.notes else ""
+def simple(translated: Translated, results: Sequence[Result]) -> tuple[int, dict[str, Any]]:
+    refused = [f"refused: {reason(result.error)}" for result in results if result.error is not None]
+    stored = len(results) - len(refused)
+    remarks = "; ".join([*translated.notes, *refused])
+    known = "known already" if results and all(result.outcome == "duplicate" for result in results) else "stored"
     body = {
         "status": "accepted",
         "job_id": translated.job_id,
-        "message": f"stored as {_count(len(translated.events), 'event')}{notes}",
+        "message": f"{known} as {_count(stored, 'event')}" + (f" ({remarks})" if remarks else ""),
         "datasets_processed": translated.datasets,
         "edges_created": translated.edges,
     }

@@ -39,6 +39,8 @@ def named_datasets(events: Iterable[Facts]) -> dict[NameKey, tuple[DatasetName, 
     for facts in events:
         for use in facts.uses:
             found.setdefault(use.key, (use.dataset, use.type, use.location))
+            for source in use.sources or ():
+                found.setdefault(source[:2], (source, None, None))
         for pair in facts.edges or ():
             for dataset in pair:
                 found.setdefault(dataset[:2], (dataset, None, None))

@@ -10,32 +10,40 @@ from uuid import UUID
 import msgspec
 
 from headgate.domain.names import stronger_type
-from headgate.openlineage.facts import ColumnEdge, Facts
+from headgate.openlineage.facts import ColumnEdge, Facts, JobFacts
 from headgate.server.ingest.context import Context, Q, storable
 from headgate.server.ingest.rows import Content
+
+MAX_FACET_NAME = 500
 
 
 async def store_job_facets(context: Context, events: Sequence[Facts]) -> None:
     """Merge the facets of each job's events, oldest first, into what the job already has."""
-    merged: dict[UUID, tuple[Facts, dict[str, Any]]] = {}
+    merged: dict[UUID, JobFacts] = {}
+    latest: dict[UUID, Facts] = {}
     for facts in sorted(events, key=lambda facts: facts.event_time):
         job_id = context.job_id(facts)
         assert job_id is not None
         assert facts.job_facets_hash is not None
         context.ids.job_hashes[job_id] = facts.job_facets_hash
-        known = merged[job_id][1] if job_id in merged else {}
-        merged[job_id] = (facts, known | facts.job_facets)
-    rows = [_job_row(job_id, *merged[job_id]) for job_id in sorted(merged)]
+        latest[job_id] = facts
+        known = merged.setdefault(job_id, JobFacts())
+        known.job_facets = known.job_facets | facts.job_facets
+        known.job_type = facts.job_type or known.job_type
+        known.processing_type = facts.processing_type or known.processing_type
+        known.integration = facts.integration or known.integration
+    rows = [_job_row(job_id, latest[job_id], merged[job_id]) for job_id in sorted(merged)]
     await context.conn.execute(Q.merge_job_facets, context.organization_id, *map(list, zip(*rows, strict=True)))
 
 
-def _job_row(job_id: UUID, facts: Facts, facets: dict[str, Any]) -> tuple[Any, ...]:
+def _job_row(job_id: UUID, facts: Facts, job: JobFacts) -> tuple[Any, ...]:
+    facets = job.job_facets
     bodies = {name: text for name, body in facets.items() if body is not None and (text := storable(body))}
     members = ",".join(f"{msgspec.json.encode(name).decode()}:{text}" for name, text in bodies.items())
     deleted = "\x1f".join(name for name, body in facets.items() if body is None)
     return (
-        job_id, facts.event_time, facts.job_facets_hash, f"{{{members}}}", deleted, facts.job_type,
-        facts.processing_type, facts.integration,
+        job_id, facts.event_time, facts.job_facets_hash, f"{{{members}}}", deleted, job.job_type,
+        job.processing_type, job.integration,
     )  # fmt: skip
 
 
@@ -50,7 +58,7 @@ async def store_facets(context: Context, contents: Sequence[Content]) -> None:
             if body is None:
                 deleted[key] = facts.event_time
                 bodies.pop(key, None)
-            elif text := storable(body):
+            elif len(name) <= MAX_FACET_NAME and (text := storable(body)):
                 bodies[key] = (*key, text, facts.event_time, job_id, role, use.facets_hash)
     if bodies:
         columns = map(list, zip(*bodies.values(), strict=True))
@@ -66,14 +74,12 @@ async def _describe(context: Context, contents: Sequence[Content]) -> None:
     """Type, location and life cycle, as the newest content tells them."""
     known: dict[UUID, tuple[Any, ...]] = {}
     for facts, use, _, dataset_id in contents:
-        before = known.get(dataset_id, (None, None, None))
+        before = known.get(dataset_id, (None, None, None, None))
         known[dataset_id] = (
             dataset_id,
-            stronger_type(before[1], use.type) if use.type else before[1],
+            stronger_type(before[1], use.told_type) if use.told_type else before[1],
             use.location or before[2],
-            use.lifecycle == "DROP" and facts.event_type != "START",
-            use.role == "output" and use.lifecycle != "DROP",
-            facts.event_time,
+            facts.event_time if use.lifecycle == "DROP" and facts.event_type != "START" else before[3],
         )
     rows = [known[dataset_id] for dataset_id in sorted(known)]
     await context.conn.execute(Q.describe_datasets, context.organization_id, *map(list, zip(*rows, strict=True)))

@@ -12,7 +12,7 @@ from headgate.domain.names import DatasetName
 from headgate.openlineage.facts import Facts
 from headgate.server.db.pool import Connection
 from headgate.server.db.queries import Queries
-from headgate.server.ingest.memory import GroupMemory, NameKey
+from headgate.server.ingest.memory import GroupMemory, NameKey, Touches
 
 Q = Queries("headgate.server.ingest")
 MAX_FACET_BYTES = 1024 * 1024
@@ -21,10 +21,12 @@ MAX_FACET_BYTES = 1024 * 1024
 class Context:
     """One organisation's part of a group: its transaction, and its ids."""
 
-    def __init__(self, conn: Connection, organization_id: UUID, ids: GroupMemory) -> None:
+    def __init__(self, conn: Connection, organization_id: UUID, ids: GroupMemory, pending: Touches) -> None:
         self.conn = conn
         self.organization_id = organization_id
         self.ids = ids
+        # What was seen again lately and is not in the database yet.
+        self.pending = pending
 
     def job_id(self, facts: Facts) -> UUID | None:
         return None if facts.job is None else self.ids.jobs[facts.job]

@@ -71,6 +71,7 @@ class GroupWriter:
         self._counters = counters
         self._memories: dict[UUID, Memory] = {}
         self._touches: dict[UUID, Touches] = {}
+        self._being_touched: dict[UUID, Touches] = {}
         self._touching = asyncio.Lock()
         self._group_size = group_size
         self._writers = writers
@@ -78,6 +79,8 @@ class GroupWriter:
         self._max_bytes = max_bytes
         self._queue: deque[_Waiting] = deque()
         self._bytes = 0
+        counters.queue_depth.set_function(lambda: len(self._queue))
+        counters.queue_bytes.set_function(lambda: self._bytes)
         self._arrived = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._toucher: asyncio.Task[None] | None = None
@@ -131,21 +134,28 @@ class GroupWriter:
             return await IngestStore(conn, source.organization_id, self._counters).known_keys(keys)
 
     async def flush_touches(self) -> None:
-        """Write when known lineage was last seen. Called several times a second, and by whoever reads it."""
+        """Write when known lineage was last seen: several times a second, and before the writer stops."""
         async with self._touching:
-            pending, self._touches = self._touches, {}
-            for organization_id, touches in pending.items():
-                try:
-                    async with self._database.transaction() as conn:
-                        await IngestStore(conn, organization_id, self._counters).touch(touches)
-                except (Unavailable, asyncpg.PostgresError) as error:
-                    # Nothing is lost but a little time: they are written with the next ones.
-                    log.info("lineage could not be touched", extra={"error": str(error)})
+            pending = self._being_touched = self._touches
+            self._touches = {}
+            try:
+                for organization_id in list(pending):
+                    if await self._touch(organization_id, pending[organization_id]):
+                        del pending[organization_id]
+            finally:
+                # Nothing is lost but a little time: what was not written is written with the next ones.
+                for organization_id, touches in pending.items():
                     self._touches.setdefault(organization_id, Touches()).add_all(touches)
+                self._being_touched = {}
 
-    @property
-    def depth(self) -> int:
-        return len(self._queue)
+    async def _touch(self, organization_id: UUID, touches: Touches) -> bool:
+        try:
+            async with self._database.transaction() as conn:
+                await IngestStore(conn, organization_id, self._counters).touch(touches)
+        except (Unavailable, asyncpg.PostgresError) as error:
+            log.info("lineage could not be touched", extra={"error": str(error)})
+            return False
+        return True
 
     def _admit(self, events: int, size: int) -> None:
         if self._stopping:
@@ -183,7 +193,6 @@ class GroupWriter:
             waiting = self._queue.popleft()
             size += waiting.size
             group.append(waiting)
-        self._counters.queue_depth.set(len(self._queue))
         return group
 
     async def _write_group(self, group: list[_Waiting]) -> None:
@@ -199,7 +208,6 @@ class GroupWriter:
                     waiting.answer.set_exception(error)
         finally:
             self._bytes -= sum(waiting.size for waiting in group)
-            self._counters.queue_bytes.set(self._bytes)
 
     async def _settle(self, events: list[tuple[Source, Prepared]]) -> list[Answer]:
         """A verdict for each event: together if that works, else each alone."""
@@ -211,9 +219,10 @@ class GroupWriter:
         except _UNSTORABLE as error:
             if len(events) == 1:
                 return [InvalidFields([FieldError("$", f"cannot be stored: {error}")])]
-        except asyncpg.PostgresError:
+        except Exception:  # the boundary of a group: what one event meets must not become the others' answer
             if len(events) == 1:
-                raise
+                log.exception("an event could not be written")
+                return [HeadgateError("the event could not be written", hint="look for its correlation id in the log")]
             log.warning("a group failed; its events are tried alone", exc_info=True)
         verdicts: list[Answer] = []
         for event in events:
@@ -241,7 +250,8 @@ class GroupWriter:
                     for source, places in _by_source(events):
                         part = (GroupMemory(self._memory(source.organization_id)), Touches())
                         learned[source.organization_id] = part
-                        store = IngestStore(conn, source.organization_id, self._counters)
+                        pending = self._touches.get(source.organization_id)
+                        store = IngestStore(conn, source.organization_id, self._counters, pending)
                         if alone:
                             await store.keep_others_out()
                         await self._write_source(store, source, events, places, verdicts, part)
@@ -267,7 +277,9 @@ class GroupWriter:
         for place in places:
             first.setdefault(events[place][1].key, place)
         written = list(first.values())
-        outcomes = await store.write(source.tenant_code, [events[place][1] for place in written], *part)
+        waiting = [touches.get(source.organization_id) for touches in (self._being_touched, self._touches)]
+        earlier = [touches for touches in waiting if touches is not None]
+        outcomes = await store.write(source.tenant_code, [events[place][1] for place in written], *part, earlier)
         for place, outcome in zip(written, outcomes, strict=True):
             verdicts[place] = outcome
         for place in places:

@@ -6,6 +6,7 @@ when the organisation's epoch has moved: some other writer has changed what is r
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
@@ -16,6 +17,8 @@ EdgeKey = tuple[UUID, UUID, UUID]
 # Facets of a START and of any later event: a START often says less.
 UseHashes = tuple[int | None, int | None]
 MAX_REMEMBERED = 500_000
+# Facets may change through another server without moving the epoch; after this long we look again.
+LOOK_AGAIN_S = 60.0
 
 
 class Memory:
@@ -26,6 +29,7 @@ class Memory:
         self.jobs: dict[NameKey, UUID] = {}
         self.datasets: dict[NameKey, UUID] = {}
         self.job_hashes: dict[UUID, int] = {}
+        self.refreshed_at = time.monotonic()
         # By dataset, because a new schema of one makes all that is remembered of its uses doubtful.
         self.uses: dict[UUID, dict[tuple[UUID | None, str], UseHashes]] = {}
         self.edges: dict[EdgeKey, None] = {}
@@ -43,6 +47,14 @@ class Memory:
             known[0] if hashes[0] is None else hashes[0],
             known[1] if hashes[1] is None else hashes[1],
         )
+
+    def look_again(self) -> None:
+        """Forget contents that have been remembered for long; names stay."""
+        now = time.monotonic()
+        if now - self.refreshed_at > LOOK_AGAIN_S:
+            self.refreshed_at = now
+            self.uses.clear()
+            self.job_hashes.clear()
 
     def forget(self) -> None:
         self.jobs.clear()
@@ -70,6 +82,7 @@ class GroupMemory(Memory):
     def see_epoch(self, epoch: int) -> None:
         """Called behind the locks: what was remembered under another epoch is not to be trusted."""
         self.epoch = epoch
+        self._committed.look_again()
         if self._committed.epoch != epoch:
             self._committed.forget()
             self._committed.epoch = epoch
@@ -89,6 +102,14 @@ class GroupMemory(Memory):
 
     def missing_datasets(self, wanted: Iterable[NameKey]) -> list[NameKey]:
         return _take(wanted, self.datasets, self._committed.datasets)
+
+    def snapshot(self) -> tuple[set[NameKey], dict[UUID, int], set[UUID], bool]:
+        """What a step may add to; it is taken back if the step is."""
+        return set(self.datasets), dict(self.job_hashes), set(self.changed_schemas), self.has_changed_columns
+
+    def restore(self, before: tuple[set[NameKey], dict[UUID, int], set[UUID], bool]) -> None:
+        names, self.job_hashes, self.changed_schemas, self.has_changed_columns = before
+        self.datasets = {key: id_ for key, id_ in self.datasets.items() if key in names}
 
     def commit(self) -> None:
         """Keep what the transaction learnt, now that it is committed."""
@@ -125,24 +146,39 @@ def _take(wanted: Iterable[NameKey], into: dict[NameKey, UUID], known: dict[Name
     return sorted(missing)
 
 
+# First and last seen, last completed, column lineage and schema last seen.
+UseTimes = tuple[datetime, datetime, datetime | None, datetime | None, datetime | None]
+
+
 class Touches:
     """When known uses and edges were last seen, gathered until they are written."""
 
     def __init__(self) -> None:
-        self.uses: dict[UseKey, tuple[datetime, datetime, datetime | None, datetime | None]] = {}
+        self.uses: dict[UseKey, UseTimes] = {}
         self.edges: dict[EdgeKey, tuple[datetime, datetime, datetime | None, UUID | None]] = {}
 
     def __bool__(self) -> bool:
         return bool(self.uses or self.edges)
 
     def add_use(
-        self, key: UseKey, first: datetime, last: datetime, completed: datetime | None, columns: datetime | None
+        self,
+        key: UseKey,
+        first: datetime,
+        last: datetime,
+        completed: datetime | None,
+        columns: datetime | None = None,
+        schema: datetime | None = None,
     ) -> None:
         seen = self.uses.get(key)
         if seen is not None:
             first, last = min(first, seen[0]), max(last, seen[1])
-            completed, columns = _later(completed, seen[2]), _later(columns, seen[3])
-        self.uses[key] = (first, last, completed, columns)
+            completed, columns, schema = _later(completed, seen[2]), _later(columns, seen[3]), _later(schema, seen[4])
+        self.uses[key] = (first, last, completed, columns, schema)
+
+    def schema_seen_at(self, dataset_id: UUID) -> datetime | None:
+        """When a schema of the dataset was last seen among what is not written yet."""
+        seen = [times[4] for key, times in self.uses.items() if key[1] == dataset_id and times[4] is not None]
+        return max(seen, default=None)
 
     def add_edge(
         self, key: EdgeKey, first: datetime, last: datetime, completed: datetime | None, run: UUID | None

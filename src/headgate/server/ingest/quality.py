@@ -14,7 +14,7 @@ from headgate.server.ingest.rows import NO_RUN
 
 
 async def store_tests(context: Context, events: Sequence[Facts]) -> None:
-    """Results of tests; each failed one leaves a follow-up."""
+    """Results of tests; each failed one that is news leaves a follow-up."""
     rows: dict[tuple[UUID, UUID | None, str], tuple[Any, ...]] = {}
     for facts in sorted(events, key=lambda facts: facts.event_time):
         for test in facts.tests:
@@ -26,12 +26,12 @@ async def store_tests(context: Context, events: Sequence[Facts]) -> None:
                 msgspec.json.encode(test.detail).decode(), facts.event_time,
             )  # fmt: skip
     columns = map(list, zip(*rows.values(), strict=True))
-    await context.conn.execute(Q.upsert_test_results, context.organization_id, *columns)
+    news = {tuple(row) for row in await context.conn.fetch(Q.upsert_test_results, context.organization_id, *columns)}
     await context.follow_up(
         [
             ("test_failed", run_id, dataset_id, {"test": row[4], "column": row[6], "severity": row[8]})
-            for (run_id, dataset_id, _), row in rows.items()
-            if row[7] in {"failed", "error"}
+            for (run_id, dataset_id, key), row in rows.items()
+            if row[7] in {"failed", "error"} and (run_id, dataset_id, key) in news
         ]
     )
 

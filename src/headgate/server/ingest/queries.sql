@@ -32,11 +32,11 @@ SELECT stale_facets, stale_columns, stale_schemas
 
 -- name: supersede_metrics
 -- Makes room for the metrics of runs that existed before; the places of those to be written.
-SELECT supersede_metrics($1, $2, $3, $4, $5, $6, $7);
+SELECT supersede_metrics($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
 
 -- name: touch_lineage
 -- When known uses and edges were last seen.
-SELECT touch_lineage($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15);
+SELECT touch_lineage($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16);
 
 -- name: bump_epoch
 -- Makes every other server forget what it remembers of the organisation.
@@ -106,21 +106,17 @@ DELETE FROM dataset_facets t
    AND t.event_time <= u.at;
 
 -- name: describe_datasets
--- Type, location and life cycle of datasets, as their newest event tells them.
+-- Type, location and latest drop of datasets, as their newest event tells them; a type that says little changes none.
 UPDATE datasets d
-   SET type = coalesce(u.type, d.type),
+   SET type = CASE WHEN u.type IN ('table', 'file') THEN coalesce(d.type, u.type) ELSE coalesce(u.type, d.type) END,
        location = coalesce(u.location, d.location),
-       dropped_at = CASE WHEN u.dropped THEN greatest(d.dropped_at, u.at)
-                         WHEN u.written AND u.at > d.dropped_at THEN NULL
-                         ELSE d.dropped_at END
-  FROM unnest($2::uuid[], $3::text[], $4::text[], $5::boolean[], $6::boolean[], $7::timestamptz[])
-       AS u (dataset_id, type, location, dropped, written, at)
+       dropped_at = greatest(d.dropped_at, u.dropped_at)
+  FROM unnest($2::uuid[], $3::text[], $4::text[], $5::timestamptz[]) AS u (dataset_id, type, location, dropped_at)
  WHERE d.organization_id = $1
    AND d.id = u.dataset_id
    AND ((u.type IS NOT NULL AND u.type IS DISTINCT FROM d.type)
      OR (u.location IS NOT NULL AND u.location IS DISTINCT FROM d.location)
-     OR u.dropped
-     OR (u.written AND d.dropped_at IS NOT NULL));
+     OR u.dropped_at IS NOT NULL);
 
 -- name: store_column_lineage
 -- Makes these edges the current ones of a job and its output, if its newest event says so.
@@ -128,7 +124,12 @@ SELECT store_column_lineage($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 
 -- name: lock_schemas
 -- The current schema of each dataset, with the dataset locked in order.
-SELECT d.id AS dataset_id, d.schema_by, v.id AS version_id, v.version, v.schema_hash, v.fields, v.valid_from
+SELECT d.id AS dataset_id, d.schema_by, v.id AS version_id, v.version, v.schema_hash, v.fields, v.valid_from,
+       (SELECT max(h.schema_seen_at)
+          FROM job_datasets h
+         WHERE h.organization_id = d.organization_id
+           AND h.dataset_id = d.id
+           AND (h.role = 'output' OR d.schema_by = 'input')) AS seen_at
   FROM datasets d
   LEFT JOIN schema_versions v ON v.organization_id = d.organization_id AND v.dataset_id = d.id AND v.valid_to IS NULL
  WHERE d.organization_id = $1
@@ -201,7 +202,7 @@ UPDATE datasets d
    AND d.id = u.dataset_id;
 
 -- name: upsert_test_results
--- Results of tests, one a run, dataset and test; the latest event of the run speaks.
+-- Results of tests, one a run, dataset and test; the latest event of the run speaks. Gives those that were news.
 INSERT INTO test_results AS t (organization_id, run_id, job_id, dataset_id, test_key, name, assertion, column_name,
                                status, severity, expected, actual, description, detail, observed_at)
 SELECT $1, u.run_id, u.job_id, u.dataset_id, u.test_key, u.name, u.assertion, u.column_name, u.status, u.severity,
@@ -219,7 +220,11 @@ ON CONFLICT (organization_id, run_id, coalesce(dataset_id, '00000000-0000-0000-0
        description = EXCLUDED.description,
        detail = EXCLUDED.detail,
        observed_at = EXCLUDED.observed_at
- WHERE EXCLUDED.observed_at >= t.observed_at;
+ WHERE EXCLUDED.observed_at > t.observed_at
+    OR (EXCLUDED.observed_at = t.observed_at
+        AND (EXCLUDED.status, EXCLUDED.severity, EXCLUDED.expected, EXCLUDED.actual, EXCLUDED.description,
+             EXCLUDED.detail) IS DISTINCT FROM (t.status, t.severity, t.expected, t.actual, t.description, t.detail))
+RETURNING t.run_id, t.dataset_id, t.test_key;
 
 -- name: upsert_stage_metrics
 -- Cost of stages; what a later event leaves out stays.

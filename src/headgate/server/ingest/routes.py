@@ -81,6 +81,9 @@ class IngestEndpoints:
                 body = await read_body(scope["headers"], receive, self._limits)
             except Disconnected:
                 return
+            except HeadgateError as error:
+                await self.ingest.refuse(request, error, b"")
+                raise
             try:
                 status, answer = await handler(request, body)
             except (InvalidFields, RefusedState) as error:
@@ -108,10 +111,10 @@ class IngestEndpoints:
         return answers.events(await self.ingest.accept_array(request, body), request.correlation_id)
 
     async def _metadata(self, request: Request, body: bytes) -> Answer:
-        return answers.simple(await self.ingest.accept_simple(request, body, translate_metadata))
+        return answers.simple(*await self.ingest.accept_simple(request, body, translate_metadata))
 
     async def _schema(self, request: Request, body: bytes) -> Answer:
-        return answers.simple(await self.ingest.accept_simple(request, body, translate_schema))
+        return answers.simple(*await self.ingest.accept_simple(request, body, translate_schema))
 
 
 async def _refuse_sink(error: HeadgateError, request: Request, state: dict[str, Any], send: Send) -> None:

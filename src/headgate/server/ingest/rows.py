@@ -15,10 +15,9 @@ from msgspec import Struct
 
 from headgate.domain.run import TERMINAL, Course, Moment, RunState
 from headgate.openlineage.facts import DatasetUse, Facts, Metric
-from headgate.server.ingest.memory import EdgeKey, Memory, UseKey
+from headgate.server.ingest.memory import Memory, UseKey
 
 NO_RUN = UUID(int=0)
-MAX_EDGES = 250_000
 _STATES = {
     RunState.START: "start_at",
     RunState.RUNNING: "running_at",
@@ -30,7 +29,6 @@ _STATES = {
 _encode = msgspec.json.encode
 
 Span = tuple[datetime, datetime, datetime | None]
-EdgeSpan = tuple[Span, UUID | None]
 
 
 def moment_of(facts: Facts) -> Moment:
@@ -69,16 +67,16 @@ class RunRow(Struct):
     context: dict[str, str] | None = None
     error: str | None = None
     error_at: datetime | None = None
-    events: int = 0
     inputs: dict[UUID, None] = {}
     outputs: dict[UUID, None] = {}
     spans: dict[UUID, Span] = {}
+    uses_by_job: dict[UUID, tuple[dict[UUID, None], dict[UUID, None]]] = {}
+    told: set[UUID] = set()
     was_ended: Moment | None = None
 
     def add(self, facts: Facts, job_id: UUID, ids: Memory) -> None:
         """Take in one more event; the caller adds them in time order."""
         self.course.add(moment_of(facts))
-        self.events += 1
         if job_id not in self.job_ids:
             self.job_ids.append(job_id)
         self.parent = self.parent or facts.parent_run
@@ -92,10 +90,32 @@ class RunRow(Struct):
             self.context = facts.partition_context
         if facts.error is not None and (self.error_at is None or facts.event_time >= self.error_at):
             self.error, self.error_at = facts.error, facts.event_time
+        if facts.uses:
+            self._add_uses(facts, job_id, ids)
+
+    def _add_uses(self, facts: Facts, job_id: UUID, ids: Memory) -> None:
+        inputs, outputs = self.uses_by_job.setdefault(job_id, ({}, {}))
         for use in facts.uses:
-            (self.inputs if use.role == "input" else self.outputs)[ids.datasets[use.key]] = None
-        if facts.uses and facts.edges is None:
-            self.spans[job_id] = _widen(self.spans.get(job_id), facts)
+            dataset_id = ids.datasets[use.key]
+            if use.role == "input":
+                self.inputs[dataset_id] = inputs[dataset_id] = None
+            else:
+                self.outputs[dataset_id] = outputs[dataset_id] = None
+                if use.sources is not None:
+                    self.told.add(dataset_id)
+        if facts.edges is None:
+            self.spans[job_id] = widen(self.spans.get(job_id), facts)
+
+    def uses_of(self, job_id: UUID) -> tuple[dict[UUID, None], dict[UUID, None]]:
+        """What the job has read and written in this run. A run under several jobs is told apart only here and now."""
+        if len(self.job_ids) == 1:
+            return self.inputs, self.outputs
+        return self.uses_by_job.get(job_id, ({}, {}))
+
+    @property
+    def completed_at(self) -> datetime | None:
+        end = self.course.end
+        return end[0] if end is not None and end[1] is RunState.COMPLETE else None
 
     @property
     def has_ended_anew(self) -> bool:
@@ -108,7 +128,7 @@ class RunRow(Struct):
         return (
             self.run_id, self.place, self.has_ended_anew, self.job_id, course.state[1], course.started_at,
             course.last_event_at, course.last_activity_at, first.get(RunState.START), first.get(RunState.COMPLETE),
-            self.parent, self.root, self.processing, self.events, _uuids(self.inputs), _uuids(self.outputs),
+            self.parent, self.root, self.processing, _uuids(self.inputs), _uuids(self.outputs),
             self.producer, self._extra(),
         )  # fmt: skip
 
@@ -169,7 +189,6 @@ def _run_row(facts: Facts, job_id: UUID, record: Mapping[str, Any] | None) -> Ru
         context=_decoded(record["partition_context"]),
         error=record["error"],
         error_at=record["error_at"],
-        events=record["event_count"],
         inputs=dict.fromkeys(record["input_ids"]),
         outputs=dict.fromkeys(record["output_ids"]),
         was_ended=course.end,
@@ -199,14 +218,14 @@ class UseRow(Struct):
     columns_hash: int | None = None
     columns_at: datetime | None = None
     schema: bytes | None = None
+    schema_at: datetime | None = None
     contents: list[Content] = []
 
-    def add(self, facts: Facts, use: DatasetUse) -> None:
+    def add(self, facts: Facts, use: DatasetUse, completed_at: datetime | None) -> None:
         """Take in one more event; the caller adds them in time order."""
         at = facts.event_time
         self.last_at = at
-        if facts.event_type is None or facts.event_type == "COMPLETE":
-            self.completed_at = at
+        self.completed_at = completed_at or self.completed_at
         if use.facets_hash is not None:
             before = self.start_hash if facts.event_type == "START" else self.facets_hash
             if before != use.facets_hash:
@@ -218,22 +237,28 @@ class UseRow(Struct):
         if use.columns is not None:
             self.columns_hash, self.columns_at = use.columns.hash, at
         if use.schema is not None:
-            self.schema = use.schema.hash
+            self.schema, self.schema_at = use.schema.hash, at
 
     def columns(self) -> tuple[Any, ...]:
         return (
             self.job_id, self.dataset_id, self.role, self.first_at, self.last_at, self.completed_at, self.start_hash,
             self.facets_hash, self.columns_hash, self.columns_at, self.schema,
+            self.schema_at,
         )  # fmt: skip
 
     @property
     def key(self) -> UseKey:
         return self.job_id, self.dataset_id, self.role
 
+    @property
+    def has_dropped(self) -> bool:
+        """Whether the dataset was dropped, which is news however often it happens."""
+        return any(content.use.lifecycle == "DROP" for content in self.contents)
+
     def is_known(self, memory: Memory) -> bool:
         """Whether all that this group shows of it is what was stored last."""
         phases = (self.start_hash is not None) + (self.facets_hash is not None)
-        if self.job_id is None or len(self.contents) > phases:
+        if self.job_id is None or len(self.contents) > phases or self.has_dropped:
             return False
         known = memory.use(self.key)
         return (
@@ -243,86 +268,47 @@ class UseRow(Struct):
         )
 
 
-def fold_uses(events: Sequence[Facts], ids: Memory) -> list[UseRow]:
+def fold_uses(events: Sequence[Facts], runs: Mapping[UUID, RunRow], ids: Memory) -> list[UseRow]:
     rows: dict[tuple[UUID | None, UUID, str], UseRow] = {}
     for facts in sorted(events, key=_time_and_state):
         job_id = None if facts.job is None else ids.jobs[facts.job]
+        run = run_of(facts, runs)
+        completed_at = completion(facts, run)
+        is_test = facts.is_test if run is None else run.is_test
         for use in facts.uses:
-            if use.role == "output" and facts.is_test:
+            if use.role == "output" and is_test:
                 continue
             key = (job_id, ids.datasets[use.key], use.role)
             row = rows.get(key)
             if row is None:
                 row = rows[key] = UseRow(*key, facts.event_time, facts.event_time)
-            row.add(facts, use)
+            row.add(facts, use, completed_at)
     return [rows[key] for key in sorted(rows, key=lambda key: (key[0] or NO_RUN, key[1], key[2]))]
 
 
-def fold_edges(events: Sequence[Facts], runs: Mapping[UUID, RunRow], ids: Memory) -> dict[EdgeKey, EdgeSpan]:
-    """All that a run has read so far to all that it has written so far, or just what an event spells out."""
-    edges: dict[EdgeKey, EdgeSpan] = {}
-    for row in runs.values():
-        if row.is_test or len(row.inputs) * len(row.outputs) > MAX_EDGES:
-            continue
-        for job_id, (first_at, last_at, completed_at) in row.spans.items():
-            # From the run's start, so that it does not matter which of its events arrived first.
-            span = (min(first_at, row.course.started_at), last_at, completed_at)
-            for source in row.inputs:
-                for target in row.outputs:
-                    _add_edge(edges, (source, target, job_id), span, row.run_id)
-    for facts in events:
-        if facts.job is None or facts.is_test:
-            continue
-        if facts.edges is not None:
-            span = _widen(None, facts)
-            for source_name, target_name in facts.edges:
-                pair = ids.datasets[source_name[:2]], ids.datasets[target_name[:2]]
-                _add_edge(edges, (*pair, ids.jobs[facts.job]), span, facts.run_id)
-        elif facts.kind == "job":
-            _add_product(edges, facts, ids)
-    return dict(sorted(edges.items()))
+def run_of(facts: Facts, runs: Mapping[UUID, RunRow]) -> RunRow | None:
+    return runs.get(facts.run_id) if facts.kind == "run" and facts.run_id is not None else None
 
 
-def _add_product(edges: dict[EdgeKey, EdgeSpan], facts: Facts, ids: Memory) -> None:
-    assert facts.job is not None
-    inputs = {ids.datasets[use.key] for use in facts.uses if use.role == "input"}
-    outputs = {ids.datasets[use.key] for use in facts.uses if use.role == "output"}
-    if len(inputs) * len(outputs) <= MAX_EDGES:
-        span = _widen(None, facts)
-        for source in inputs:
-            for target in outputs:
-                _add_edge(edges, (source, target, ids.jobs[facts.job]), span, None)
-
-
-def _add_edge(
-    edges: dict[EdgeKey, EdgeSpan],
-    key: EdgeKey,
-    span: Span,
-    run_id: UUID | None,
-) -> None:
-    if key[0] == key[1]:
-        return
-    seen = edges.get(key)
-    if seen is None:
-        edges[key] = (span, run_id)
-        return
-    (first, last, completed), seen_run = seen
-    ends = [at for at in (completed, span[2]) if at is not None]
-    wider = (min(first, span[0]), max(last, span[1]), max(ends) if ends else None)
-    edges[key] = (wider, run_id if span[1] >= last else seen_run)
+def completion(facts: Facts, run: RunRow | None) -> datetime | None:
+    """When the work that an event tells of was done: its own time, or the completion that is known of its run."""
+    if facts.event_type in (None, "COMPLETE"):
+        return facts.event_time
+    return None if run is None else run.completed_at
 
 
 def fold_metrics(events: Sequence[Facts], ids: Memory) -> list[tuple[Any, ...]]:
-    """One a run, dataset and direction: the latest event's."""
-    rows: dict[tuple[UUID, UUID, str], tuple[Any, ...]] = {}
+    """One a run, dataset, direction and partition: the latest event's."""
+    rows: dict[tuple[UUID, UUID, str, str], tuple[Any, ...]] = {}
     for facts in sorted((f for f in events if f.metrics), key=_time_and_state):
         run_id = facts.run_id or NO_RUN
         job_id = None if facts.job is None else ids.jobs[facts.job]
         for metric in facts.metrics:
             dataset_id = ids.datasets[metric.dataset[:2]]
-            rows[(run_id, dataset_id, metric.direction)] = (
+            partition_key = metric.dataset.partition_key or facts.partition_key or ""
+            rows[(run_id, dataset_id, metric.direction, partition_key)] = (
                 dataset_id, facts.event_time, run_id, metric.direction, job_id, metric.row_count, metric.byte_size,
-                metric.dataset.partition_key, _metric_extra(metric),
+                partition_key, _metric_extra(metric),
             )  # fmt: skip
     return list(rows.values())
 
@@ -337,7 +323,7 @@ def _metric_extra(metric: Metric) -> str | None:
     return _encode(present).decode() if present else None
 
 
-def _widen(span: Span | None, facts: Facts) -> Span:
+def widen(span: Span | None, facts: Facts) -> Span:
     at = facts.event_time
     completed = at if facts.event_type in (None, "COMPLETE") else None
     if span is None:

@@ -29,7 +29,7 @@ from headgate.openlineage.simple import Translated
 from headgate.openlineage.validate import check_event, check_text
 from headgate.server.auth import Principal
 from headgate.server.db.pool import Database
-from headgate.server.ingest.batch import Prepared, prepare
+from headgate.server.ingest.batch import Prepared, event_key, prepare
 from headgate.server.ingest.context import Q
 from headgate.server.ingest.counters import IngestCounters
 from headgate.server.ingest.group import Answer, GroupWriter, Source
@@ -69,10 +69,6 @@ class Result(Struct, frozen=True):
     index: int
     outcome: str
     error: HeadgateError | None = None
-
-    @property
-    def is_stored(self) -> bool:
-        return self.outcome in {"stored", "duplicate"}
 
 
 class Ingest:
@@ -114,25 +110,29 @@ class Ingest:
             check_text(body, tenant.rules.max_depth + 1)
             raws = self._elements(body)
         except HeadgateError as error:
-            self._count_refusal(request, error)
-            await self.keep_refused(request, [(error, body)])
+            await self.refuse(request, error, body)
             raise
         return await self._accept_all(request, tenant, raws)
 
-    async def accept_simple(self, request: Request, body: bytes, translate: Translate) -> Translated:
-        """Translate a simple form and store its events. Fields are refused; states are not: see `rules`."""
+    async def accept_simple(
+        self, request: Request, body: bytes, translate: Translate
+    ) -> tuple[Translated, list[Result]]:
+        """Translate a simple form and store its events. Wrong fields are refused; a state that cannot be is told."""
         tenant = await self._tenants.get(request.principal.organization_id)
         try:
             translated = await self._translate(tenant, body, translate)
         except HeadgateError as error:
-            self._count_refusal(request, error)
-            await self.keep_refused(request, [(error, body)])
+            await self.refuse(request, error, body)
             raise
-        results = await self._accept_all(request, tenant, translated.events, in_sequence=False)
+        # Without times of its own a form becomes other events each time, so it is known by its own bytes.
+        key = event_key(tenant.organization_id, body)
+        if key in await self._writer.known_keys(request.source, [key]):
+            return translated, [Result(index, "duplicate") for index in range(len(translated.events))]
+        results = await self._accept_all(request, tenant, translated.events, form_key=key)
         gone = next((result.error for result in results if isinstance(result.error, Unavailable)), None)
         if gone is not None:
             raise gone
-        return translated
+        return translated, results
 
     async def _translate(self, tenant: Tenant, body: bytes, translate: Translate) -> Translated:
         def work() -> Translated:
@@ -147,7 +147,7 @@ class Ingest:
         return await asyncio.to_thread(work) if len(body) > _THREAD_BYTES else work()
 
     async def _accept_all(
-        self, request: Request, tenant: Tenant, raws: Sequence[bytes], *, in_sequence: bool = True
+        self, request: Request, tenant: Tenant, raws: Sequence[bytes], *, form_key: bytes | None = None
     ) -> list[Result]:
         results: list[Result | None] = [None] * len(raws)
         prepared: list[tuple[int, Prepared]] = []
@@ -159,7 +159,10 @@ class Ingest:
                 results[index] = Result(index, "refused", error)
             if index % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)
-        for result in await self._write_all(request, prepared, in_sequence):
+        if form_key is not None and prepared:
+            # Claimed with the last event, which is the one that holds what the form says.
+            prepared[-1][1].key = form_key
+        for result in await self._write_all(request, prepared, in_sequence=form_key is None):
             results[result.index] = result
         done = [result for result in results if result is not None]
         await self.keep_refused(request, [(r.error, raws[r.index]) for r in done if r.error is not None])
@@ -237,6 +240,11 @@ class Ingest:
 
     def _count_refusal(self, request: Request, error: HeadgateError) -> None:
         self._counters.refused.labels(organization=request.principal.tenant_code, reason=error.code).inc()
+
+    async def refuse(self, request: Request, error: HeadgateError, body: bytes) -> None:
+        """Count and keep what was refused as a whole."""
+        self._count_refusal(request, error)
+        await self.keep_refused(request, [(error, body)])
 
     async def keep_refused(self, request: Request, refused: Sequence[tuple[HeadgateError, bytes]]) -> None:
         """Keep the beginning of what was refused. Best effort: the refusal itself does not depend on it."""

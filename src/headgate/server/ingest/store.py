@@ -16,15 +16,14 @@ from headgate.server.ingest.batch import Prepared, named_datasets
 from headgate.server.ingest.content import store_columns, store_facets, store_job_facets
 from headgate.server.ingest.context import Context, Q
 from headgate.server.ingest.counters import IngestCounters
+from headgate.server.ingest.edges import EdgeSpan, fold_edges, has_too_many_edges, touch_completed
 from headgate.server.ingest.memory import EdgeKey, GroupMemory, Touches
 from headgate.server.ingest.quality import store_stages, store_tests
 from headgate.server.ingest.rows import (
     Content,
-    EdgeSpan,
     RunRow,
     UseRow,
     course_of,
-    fold_edges,
     fold_metrics,
     fold_runs,
     fold_uses,
@@ -66,17 +65,26 @@ def is_collision(error: BaseException) -> bool:
 class IngestStore:
     """Writes one organisation's events on a connection whose transaction the caller owns."""
 
-    def __init__(self, conn: Connection, organization_id: UUID, counters: IngestCounters) -> None:
+    def __init__(
+        self, conn: Connection, organization_id: UUID, counters: IngestCounters, pending: Touches | None = None
+    ) -> None:
         self._conn = conn
         self._organization_id = organization_id
         self._counters = counters
+        self._pending = pending or Touches()
 
     async def write(
-        self, tenant_code: str, events: Sequence[Prepared], ids: GroupMemory, touches: Touches
+        self,
+        tenant_code: str,
+        events: Sequence[Prepared],
+        ids: GroupMemory,
+        touches: Touches,
+        earlier: Sequence[Touches] = (),
     ) -> list[Verdict]:
         """Store the events and everything they say; the verdict of each, in order.
 
-        `ids` learns what is to be remembered after the commit; `touches` gets what was merely seen again.
+        `ids` learns what is to be remembered after the commit; `touches` gets what was merely seen again, and
+        `earlier` is what groups before this one have seen again and is not written yet.
         """
         row = await self._conn.fetchrow(Q.claim_events, self._organization_id, [event.key for event in events])
         fresh = set(row["fresh"])
@@ -89,9 +97,9 @@ class IngestStore:
         new = [event for event, verdict in zip(events, verdicts, strict=True) if verdict != Verdict.DUPLICATE]
         refused = {event.key: v for event, v in zip(events, verdicts, strict=True) if v in REASONS}
         accepted = [event.facts for event in new if event.key not in refused]
-        context = Context(self._conn, self._organization_id, ids)
+        context = Context(self._conn, self._organization_id, ids, self._pending)
         await self._learn_names(context, accepted)
-        await self._store(context, tenant_code, new, refused, accepted, held, touches)
+        await self._store(context, tenant_code, new, refused, accepted, held, touches, earlier)
         if refused:
             await self._conn.execute(Q.release_keys, self._organization_id, list(refused))
         return verdicts
@@ -103,7 +111,7 @@ class IngestStore:
         """Write when known uses and edges were last seen."""
         uses = [(*key, *touches.uses[key]) for key in sorted(touches.uses, key=str)]
         edges = [(*key, *touches.edges[key]) for key in sorted(touches.edges)]
-        await self._conn.execute(Q.touch_lineage, self._organization_id, *_columns(uses, 7), *_columns(edges, 7))
+        await self._conn.execute(Q.touch_lineage, self._organization_id, *_columns(uses, 8), *_columns(edges, 7))
 
     async def known_keys(self, keys: Sequence[bytes]) -> set[bytes]:
         rows = await self._conn.fetch(Q.find_known_keys, self._organization_id, list(keys))
@@ -135,21 +143,26 @@ class IngestStore:
         accepted: Sequence[Facts],
         held: dict[UUID, Any],
         touches: Touches,
+        earlier: Sequence[Touches],
     ) -> None:
         ids = context.ids
         runs = fold_runs(accepted, held, ids)
-        uses = _new_uses(fold_uses(accepted, ids), ids, touches)
+        uses = _new_uses(fold_uses(accepted, runs, ids), ids, touches)
         edges = _new_edges(fold_edges(accepted, runs, ids), ids, touches)
+        touch_completed(accepted, runs, ids, touches)
+        for run in filter(has_too_many_edges, runs.values()):
+            self._counters.secondary_failed.labels(fact="edges").inc()
+            log.warning("run %s names too many datasets for edges between them", run.run_id)
         log_rows = [_log_row(event, refused.get(event.key), ids) for event in new]
         metrics = await self._new_metrics(fold_metrics(accepted, ids), held, runs)
-        stale = await self._compare(uses) if uses else NOTHING_STALE
+        stale = await self._compare(uses, earlier) if uses else NOTHING_STALE
         await self._conn.execute(
             Q.store_events,
             self._organization_id,
             tenant_code,
             *_columns(log_rows, 8),
-            *_columns([run.columns() for run in runs.values()], 18),
-            *_columns([use.columns() for use in uses], 11),
+            *_columns([run.columns() for run in runs.values()], 17),
+            *_columns([use.columns() for use in uses], 12),
             *_columns(edges, 7),
             *_columns(metrics, 9),
             timeout=120,
@@ -163,12 +176,20 @@ class IngestStore:
         known = [metric for metric in metrics if metric[2] in held]
         if not known:
             return metrics
-        windows = [(*metric[:4], *runs[metric[2]].course.window) for metric in known]
-        kept = await self._conn.fetchval(Q.supersede_metrics, self._organization_id, *_columns(windows, 6))
+        windows = [(*metric[:4], *runs[metric[2]].course.window, *metric[5:]) for metric in known]
+        kept = await self._conn.fetchval(Q.supersede_metrics, self._organization_id, *_columns(windows, 10))
         return [metric for metric in metrics if metric[2] not in held] + [known[place - 1] for place in kept]
 
-    async def _compare(self, uses: Sequence[UseRow]) -> Stale:
-        columns = _columns([use.columns() for use in uses], 11)
+    async def _compare(self, uses: Sequence[UseRow], earlier: Sequence[Touches]) -> Stale:
+        """Which uses have new content. What is newer is told by when the known content was last seen."""
+        seen = Touches()
+        for key in (use.key for use in uses):
+            for touches in earlier:
+                if key in touches.uses:
+                    seen.add_use(key, *touches.uses[key])
+        if seen:
+            await self.touch(seen)
+        columns = _columns([use.columns() for use in uses], 12)
         row = await self._conn.fetchrow(Q.compare_uses, self._organization_id, *columns[:3], *columns[6:9], columns[10])
         return Stale(*row)
 
@@ -194,6 +215,7 @@ class IngestStore:
         _remember(uses, stale, context.ids)
 
     async def _secondary(self, name: str, rows: Sequence[Any], step: Step, context: Context) -> None:
+        before = context.ids.snapshot()
         try:
             async with self._conn.transaction():
                 await step(context, rows)
@@ -202,6 +224,7 @@ class IngestStore:
         except (asyncpg.PostgresError, ValueError) as error:
             if is_collision(error):
                 raise
+            context.ids.restore(before)
             if len(rows) > 1:
                 # One of them is the cause; alone, each can only take itself down.
                 for row in rows:
@@ -246,7 +269,7 @@ def _new_uses(uses: Sequence[UseRow], ids: GroupMemory, touches: Touches) -> lis
     new = []
     for row in uses:
         if row.is_known(ids):
-            touches.add_use(row.key, row.first_at, row.last_at, row.completed_at, row.columns_at)
+            touches.add_use(row.key, row.first_at, row.last_at, row.completed_at, row.columns_at, row.schema_at)
         else:
             new.append(row)
     return new
@@ -276,8 +299,9 @@ def _remember(uses: Sequence[UseRow], stale: Stale, ids: GroupMemory) -> None:
 
 def _contents(uses: Sequence[UseRow], stale: Sequence[int]) -> list[Content]:
     """Contents that are not known, oldest first. Several in one group are all looked at: see `UseRow`."""
-    places = {place - 1 for place in stale} | {place for place, use in enumerate(uses) if len(use.contents) > 1}
-    found = [content for place in sorted(places) for content in uses[place].contents]
+    always = {place for place, use in enumerate(uses) if len(use.contents) > 1 or use.has_dropped}
+    places = sorted(always | {place - 1 for place in stale})
+    found = [content for place in places for content in uses[place].contents]
     return sorted(found, key=lambda content: content.facts.event_time)
 
 

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 import msgspec
 
-from headgate.domain.schema import INITIAL, Change, Field, diff, is_projection, place
+from headgate.domain.schema import INITIAL, Change, Field, diff, place, schema_hash, widened
 from headgate.server.ingest.context import Context, Q
 from headgate.server.ingest.rows import Content
 
@@ -32,8 +32,9 @@ class Head(msgspec.Struct):
 
     current: Version | None
     by: str | None
+    seen_at: datetime | None = None
     closed: list[Version] = []
-    opened: list[tuple[Version, Change, Content]] = []
+    opened: list[tuple[Version, Change, Content | None]] = []
     touched: bool = False
 
 
@@ -44,12 +45,22 @@ async def store_schemas(context: Context, contents: Sequence[Content]) -> None:
     late = [content for content in shown if not _follow(heads[content.dataset_id], content)]
     await _write(context, heads)
     for content in late:
-        await _place_late(context, content)
+        # One late sighting may move the current version's beginning back behind the next one.
+        heads = await _lock(context, {content.dataset_id})
+        if _follow(heads[content.dataset_id], content):
+            await _write(context, heads)
+        else:
+            await _place_late(context, content)
 
 
 async def _lock(context: Context, dataset_ids: set[UUID]) -> dict[UUID, Head]:
     rows = await context.conn.fetch(Q.lock_schemas, context.organization_id, sorted(dataset_ids))
-    return {row["dataset_id"]: Head(_version(row) if row["version_id"] else None, row["schema_by"]) for row in rows}
+    return {row["dataset_id"]: _head(row, context.pending.schema_seen_at(row["dataset_id"])) for row in rows}
+
+
+def _head(row: Any, pending_at: datetime | None) -> Head:
+    seen = [at for at in (row["seen_at"], pending_at) if at is not None]
+    return Head(_version(row) if row["version_id"] else None, row["schema_by"], max(seen, default=None))
 
 
 def _version(row: Any) -> Version:
@@ -77,18 +88,26 @@ def _follow(head: Head, row: Content) -> bool:
         head.touched = head.touched or head.by != role
         head.by = role
         return True
-    if role == "input" and is_projection(schema.fields, current.fields):
-        return True
-    current.valid_to = at
-    head.closed.append(current)
-    change = diff(current.fields, schema.fields)
-    _open(head, Version(uuid4(), current.number + 1, schema.hash, schema.fields, at), change, row)
+    fields = widened(current.fields, schema.fields) if role == "input" else schema.fields
+    if (new_hash := schema_hash(fields)) != current.hash:
+        _replace(head, current, Version(uuid4(), current.number + 1, new_hash, fields, at), row)
     return True
 
 
-def _open(head: Head, version: Version, change: Change, row: Content) -> None:
+def _replace(head: Head, current: Version, version: Version, row: Content) -> None:
+    """End the current version. If its schema has been seen since, the new one is a thing of the past already."""
+    current.valid_to = version.valid_from
+    head.closed.append(current)
+    _open(head, version, diff(current.fields, version.fields), row)
+    if head.seen_at is not None and head.seen_at > version.valid_from:
+        version.valid_to = head.seen_at
+        returned = Version(uuid4(), version.number + 1, current.hash, current.fields, head.seen_at)
+        _open(head, returned, diff(version.fields, current.fields), None)
+
+
+def _open(head: Head, version: Version, change: Change, row: Content | None) -> None:
     head.current = version
-    head.by = row.use.role
+    head.by = row.use.role if row is not None else head.by
     head.touched = True
     head.opened.append((version, change, row))
 
@@ -114,18 +133,18 @@ async def _write(context: Context, heads: dict[UUID, Head]) -> None:
     )
 
 
-def _insert_row(dataset_id: UUID, version: Version, change: Change, row: Content) -> tuple[Any, ...]:
-    facts = row.facts
+def _insert_row(dataset_id: UUID, version: Version, change: Change, row: Content | None) -> tuple[Any, ...]:
+    run_id, job_id, client_hash = (row.facts.run_id, row.job_id, row.use.client_hash) if row else (None, None, None)
     return (
-        dataset_id, version.id, version.number, version.hash, _encode(version.fields).decode(), facts.run_id,
-        row.job_id, _encode(change.added).decode(), _encode(change.removed).decode(),
+        dataset_id, version.id, version.number, version.hash, _encode(version.fields).decode(), run_id,
+        job_id, _encode(change.added).decode(), _encode(change.removed).decode(),
         _encode(change.type_changed).decode(), str(change.type), change.description, change.breaking,
-        row.use.client_hash, version.valid_from, version.valid_to,
+        client_hash, version.valid_from, version.valid_to,
     )  # fmt: skip
 
 
 def _follow_up(
-    dataset_id: UUID, version: Version, change: Change, row: Content
+    dataset_id: UUID, version: Version, change: Change, row: Content | None
 ) -> tuple[str, UUID | None, UUID | None, dict[str, object]]:
     payload: dict[str, object] = {
         "version_id": version.id,
@@ -133,7 +152,7 @@ def _follow_up(
         "breaking": change.breaking,
         "description": change.description,
     }
-    return "schema_changed", row.facts.run_id, dataset_id, payload
+    return "schema_changed", row.facts.run_id if row else None, dataset_id, payload
 
 
 async def _place_late(context: Context, row: Content) -> None:
@@ -145,7 +164,7 @@ async def _place_late(context: Context, row: Content) -> None:
     history = [_version(record) for record in records]
     found = place([(version.valid_from, version.hash) for version in history], at, schema.hash)
     before = history[found.after - 1] if found and found.after else None
-    if found is None or (row.use.role == "input" and before and is_projection(schema.fields, before.fields)):
+    if found is None or (row.use.role == "input" and before and widened(before.fields, schema.fields) == before.fields):
         return
     context.ids.changed_schemas.add(dataset_id)
     following = history[found.after]

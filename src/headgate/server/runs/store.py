@@ -53,7 +53,7 @@ def _run(row: Record) -> dict[str, Any]:
         "state": row["state"],
         "started_at": started,
         "ended_at": ended,
-        "duration_ms": None if ended is None else int((ended - started).total_seconds() * 1000),
+        "duration_ms": None if ended is None else max(0, int((ended - started).total_seconds() * 1000)),
         "last_event_at": row["last_event_at"],
         "parent_run_id": row["parent_run_id"],
         "root_run_id": row["root_run_id"],

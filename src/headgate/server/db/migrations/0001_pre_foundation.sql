@@ -171,7 +171,6 @@ CREATE TABLE job_runs (
   partition_context  jsonb,
   error              text,
   error_at           timestamptz,
-  event_count        integer NOT NULL DEFAULT 0,
   input_ids          uuid[] NOT NULL DEFAULT '{}',
   output_ids         uuid[] NOT NULL DEFAULT '{}',
   producer           text NOT NULL,
@@ -197,7 +196,8 @@ CREATE FUNCTION guard_terminal_state() RETURNS trigger
 BEGIN
   IF OLD.state IN ('COMPLETE', 'FAIL', 'ABORT')
      AND NEW.state IS DISTINCT FROM OLD.state
-     AND position(OLD.run_id::text IN coalesce(current_setting('headgate.correcting_runs', true), '')) = 0 THEN
+     AND (position(OLD.run_id::text IN coalesce(current_setting('headgate.correcting_runs', true), '')) = 0
+          OR least(NEW.complete_at, NEW.fail_at, NEW.abort_at) > OLD.ended_at) THEN
     RAISE EXCEPTION 'run % has ended as % and cannot become %', OLD.run_id, OLD.state, NEW.state
       USING ERRCODE = 'HG001',
             HINT = 'Terminal states change only when an earlier terminal event arrives late.';
@@ -352,6 +352,7 @@ CREATE TABLE job_datasets (
   columns_hash       bigint,
   columns_seen_at    timestamptz,
   columns_before_at  timestamptz,
+  schema_seen_at     timestamptz,
   PRIMARY KEY (organization_id, job_id, dataset_id, role),
   FOREIGN KEY (organization_id, job_id) REFERENCES jobs ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED,
   FOREIGN KEY (organization_id, dataset_id) REFERENCES datasets ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED
@@ -450,12 +451,15 @@ CREATE TABLE dataset_metrics (
   byte_size        bigint,
   file_count       bigint,
   partition_count  bigint,
-  duration_ms      bigint,
-  partition_key    text,
+  partition_key    text NOT NULL DEFAULT '',
   columns          jsonb,
   created_at       timestamptz NOT NULL DEFAULT now(),
-  PRIMARY KEY (organization_id, dataset_id, measured_at, run_id, direction)
+  PRIMARY KEY (organization_id, dataset_id, measured_at, run_id, direction, partition_key)
 ) PARTITION BY RANGE (measured_at);
+COMMENT ON COLUMN dataset_metrics.partition_key IS
+  'The path with its time-like parts open, so that two countries are judged apart; empty for what has no partitions';
+COMMENT ON COLUMN datasets.dropped_at IS
+  'The latest DROP. The dataset is gone unless job_datasets shows that it was written later';
 COMMENT ON TABLE dataset_metrics IS
   'The metrics of a run lie between its first and last event. No foreign key, for the same reason as in job_runs';
 CREATE TABLE dataset_metrics_default PARTITION OF dataset_metrics DEFAULT;

@@ -160,33 +160,41 @@ BEGIN
 END
 $$;
 
--- Metrics of runs that existed before: one row a run, dataset and direction, and the latest event of the run speaks.
--- Those of a run lie between its first and its last event. Gives the places of the metrics still to be written.
+-- Metrics of runs that existed before: one row a run, dataset, direction and partition; the latest event speaks.
+-- Those of a run lie between its first and its last event. Gives the places of the metrics still to be written; what
+-- is already there, word for word, is not.
 CREATE FUNCTION supersede_metrics(
   p_organization uuid, m_dataset uuid[], m_at timestamptz[], m_run uuid[], m_direction text[], m_from timestamptz[],
-  m_until timestamptz[])
+  m_until timestamptz[], m_rows bigint[], m_bytes bigint[], m_partition_key text[], m_extra text[])
   RETURNS integer[]
   LANGUAGE plpgsql
   AS $$
 BEGIN
   DELETE FROM dataset_metrics t
-   USING unnest(m_dataset, m_at, m_run, m_direction, m_from) AS u (dataset, at, run, direction, since)
+   USING unnest(m_dataset, m_at, m_run, m_direction, m_from, m_rows, m_bytes, m_partition_key, m_extra)
+         AS u (dataset, at, run, direction, since, rows, bytes, partition_key, extra)
    WHERE t.organization_id = p_organization
      AND t.dataset_id = u.dataset
      AND t.measured_at BETWEEN u.since AND u.at
      AND t.run_id = u.run
-     AND t.direction = u.direction;
+     AND t.direction = u.direction
+     AND t.partition_key = u.partition_key
+     AND (t.measured_at, t.row_count, t.byte_size, t.file_count, t.partition_count, t.columns)
+         IS DISTINCT FROM
+         (u.at, u.rows, u.bytes, (u.extra::jsonb ->> 'file_count')::bigint,
+          (u.extra::jsonb ->> 'partition_count')::bigint, u.extra::jsonb -> 'columns');
   RETURN ARRAY(
     SELECT u.i::integer
-      FROM unnest(m_dataset, m_at, m_run, m_direction, m_until)
-           WITH ORDINALITY AS u (dataset, at, run, direction, until, i)
+      FROM unnest(m_dataset, m_at, m_run, m_direction, m_until, m_partition_key)
+           WITH ORDINALITY AS u (dataset, at, run, direction, until, partition_key, i)
      WHERE NOT EXISTS (SELECT
                          FROM dataset_metrics t
                         WHERE t.organization_id = p_organization
                           AND t.dataset_id = u.dataset
                           AND t.measured_at BETWEEN u.at AND u.until
                           AND t.run_id = u.run
-                          AND t.direction = u.direction));
+                          AND t.direction = u.direction
+                          AND t.partition_key = u.partition_key));
 END
 $$;
 
@@ -221,7 +229,6 @@ CREATE FUNCTION store_events(
   r_parent          uuid[],
   r_root            uuid[],
   r_processing      text[],
-  r_events          integer[],
   r_inputs          text[],
   r_outputs         text[],
   r_producer        text[],
@@ -237,6 +244,7 @@ CREATE FUNCTION store_events(
   h_columns_hash    bigint[],
   h_columns_at      timestamptz[],
   h_schema          bytea[],
+  h_schema_at       timestamptz[],
   s_source          uuid[],
   s_target          uuid[],
   s_job             uuid[],
@@ -273,17 +281,17 @@ BEGIN
     INSERT INTO job_runs (
       organization_id, run_id, job_id, job_ids, state, started_at, last_event_at, last_activity_at, start_at,
       running_at, complete_at, fail_at, abort_at, other_at, parent_run_id, root_run_id, parent_job, root_job, is_test,
-      processing_type, application_id, partition_context, error, error_at, event_count, input_ids, output_ids,
+      processing_type, application_id, partition_context, error, error_at, input_ids, output_ids,
       producer)
     SELECT p_organization, u.run, u.job, coalesce((x.v).job_ids, ARRAY[u.job]), u.state, u.started_at,
            u.last_event_at, u.activity_at, u.start_at, (x.v).running_at, u.complete_at, (x.v).fail_at, (x.v).abort_at,
            (x.v).other_at, u.parent, u.root, (x.v).parent_job, (x.v).root_job, coalesce((x.v).is_test, false),
-           u.processing, (x.v).application_id, (x.v).partition_context, (x.v).error, (x.v).error_at, u.events,
+           u.processing, (x.v).application_id, (x.v).partition_context, (x.v).error, (x.v).error_at,
            u.inputs::uuid[], u.outputs::uuid[], u.producer
       FROM unnest(r_run, r_place, r_job, r_state, r_started_at, r_last_event_at, r_activity_at, r_start_at,
-                  r_complete_at, r_parent, r_root, r_processing, r_events, r_inputs, r_outputs, r_producer, r_extra)
+                  r_complete_at, r_parent, r_root, r_processing, r_inputs, r_outputs, r_producer, r_extra)
            AS u (run, place, job, state, started_at, last_event_at, activity_at, start_at, complete_at, parent, root,
-                 processing, events, inputs, outputs, producer, extra)
+                 processing, inputs, outputs, producer, extra)
      CROSS JOIN LATERAL (SELECT CASE WHEN u.extra IS NOT NULL
                                      THEN jsonb_populate_record(NULL::job_runs, u.extra::jsonb) END AS v OFFSET 0) x
      WHERE u.place IS NULL
@@ -296,8 +304,12 @@ BEGIN
   END IF;
 
   IF cardinality(array_positions(r_place, NULL)) < cardinality(r_place) THEN
-    -- The caller holds these rows' locks and has found the earliest end; the trigger takes its word.
-    PERFORM set_config('headgate.correcting_runs', r_run::text, true);
+    -- The caller holds these rows' locks and has found which runs end, or end earlier than was known. The trigger lets
+    -- those through.
+    PERFORM set_config('headgate.correcting_runs', coalesce((
+              SELECT array_agg(u.run)::text
+                FROM unnest(r_run, r_place, r_has_ended) AS u (run, place, has_ended)
+               WHERE u.place IS NOT NULL AND u.has_ended), ''), true);
     UPDATE job_runs r
        SET job_ids = coalesce((x.v).job_ids, ARRAY[u.job]),
            state = u.state,
@@ -320,14 +332,13 @@ BEGIN
            partition_context = (x.v).partition_context,
            error = (x.v).error,
            error_at = (x.v).error_at,
-           event_count = u.events,
            input_ids = u.inputs::uuid[],
            output_ids = u.outputs::uuid[],
            updated_at = now()
       FROM unnest(r_run, r_place, r_job, r_state, r_started_at, r_last_event_at, r_activity_at, r_start_at,
-                  r_complete_at, r_parent, r_root, r_processing, r_events, r_inputs, r_outputs, r_extra)
+                  r_complete_at, r_parent, r_root, r_processing, r_inputs, r_outputs, r_extra)
            AS u (run, place, job, state, started_at, last_event_at, activity_at, start_at, complete_at, parent, root,
-                 processing, events, inputs, outputs, extra)
+                 processing, inputs, outputs, extra)
      CROSS JOIN LATERAL (SELECT CASE WHEN u.extra IS NOT NULL
                                      THEN jsonb_populate_record(NULL::job_runs, u.extra::jsonb) END AS v OFFSET 0) x
      WHERE r.ctid = u.place::tid
@@ -338,13 +349,14 @@ BEGIN
 
   IF cardinality(h_job) > 0 THEN
     INSERT INTO job_datasets AS t (organization_id, job_id, dataset_id, role, first_seen_at, last_seen_at,
-                                   last_completed_at, start_hash, facets_hash, columns_hash, columns_seen_at)
+                                   last_completed_at, start_hash, facets_hash, columns_hash, columns_seen_at,
+                                   schema_seen_at)
     SELECT p_organization, u.job, u.dataset, u.role, u.first_at, u.last_at, u.completed_at, u.start_hash,
-           u.facets_hash, u.columns_hash, u.columns_at
+           u.facets_hash, u.columns_hash, u.columns_at, u.schema_at
       FROM unnest(h_job, h_dataset, h_role, h_first_at, h_last_at, h_completed_at, h_start_hash, h_facets_hash,
-                  h_columns_hash, h_columns_at)
+                  h_columns_hash, h_columns_at, h_schema_at)
            AS u (job, dataset, role, first_at, last_at, completed_at, start_hash, facets_hash, columns_hash,
-                 columns_at)
+                 columns_at, schema_at)
      WHERE u.job IS NOT NULL
     ON CONFLICT (organization_id, job_id, dataset_id, role) DO UPDATE
        SET first_seen_at = least(t.first_seen_at, EXCLUDED.first_seen_at),
@@ -357,7 +369,8 @@ BEGIN
            columns_before_at = CASE WHEN EXCLUDED.columns_hash <> t.columns_hash
                                      AND EXCLUDED.columns_seen_at >= t.columns_seen_at
                                     THEN t.columns_seen_at ELSE t.columns_before_at END,
-           columns_seen_at = greatest(t.columns_seen_at, EXCLUDED.columns_seen_at);
+           columns_seen_at = greatest(t.columns_seen_at, EXCLUDED.columns_seen_at),
+           schema_seen_at = greatest(t.schema_seen_at, EXCLUDED.schema_seen_at);
   END IF;
 
   IF cardinality(s_job) > 0 THEN
@@ -400,7 +413,7 @@ $$;
 CREATE FUNCTION touch_lineage(
   p_organization uuid,
   h_job uuid[], h_dataset uuid[], h_role text[], h_first_at timestamptz[], h_last_at timestamptz[],
-  h_completed_at timestamptz[], h_columns_at timestamptz[],
+  h_completed_at timestamptz[], h_columns_at timestamptz[], h_schema_at timestamptz[],
   s_source uuid[], s_target uuid[], s_job uuid[], s_first_at timestamptz[], s_last_at timestamptz[],
   s_completed_at timestamptz[], s_run uuid[])
   RETURNS void
@@ -419,9 +432,10 @@ BEGIN
      SET first_seen_at = least(t.first_seen_at, u.first_at),
          last_seen_at = greatest(t.last_seen_at, u.last_at),
          last_completed_at = greatest(t.last_completed_at, u.completed_at),
-         columns_seen_at = greatest(t.columns_seen_at, u.columns_at)
-    FROM unnest(h_job, h_dataset, h_role, h_first_at, h_last_at, h_completed_at, h_columns_at)
-         AS u (job, dataset, role, first_at, last_at, completed_at, columns_at)
+         columns_seen_at = greatest(t.columns_seen_at, u.columns_at),
+         schema_seen_at = greatest(t.schema_seen_at, u.schema_at)
+    FROM unnest(h_job, h_dataset, h_role, h_first_at, h_last_at, h_completed_at, h_columns_at, h_schema_at)
+         AS u (job, dataset, role, first_at, last_at, completed_at, columns_at, schema_at)
    WHERE t.organization_id = p_organization AND t.job_id = u.job AND t.dataset_id = u.dataset AND t.role = u.role;
   PERFORM t.job_id
      FROM unnest(s_source, s_target, s_job) AS u (source, target, job)

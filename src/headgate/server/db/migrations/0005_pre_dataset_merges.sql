@@ -119,7 +119,7 @@ BEGIN
 END
 $$;
 
--- Whether a reading is just some columns of what is known; mirrors is_projection() of domain/schema.py.
+-- Whether a reading is just some columns of what is known: a reader that left some out, not a change.
 CREATE FUNCTION is_projection(p_reading jsonb, p_known jsonb) RETURNS boolean
   LANGUAGE sql IMMUTABLE PARALLEL SAFE
   AS $$
@@ -413,7 +413,7 @@ BEGIN
       NOT EXISTS (SELECT
                     FROM dataset_metrics k
                    WHERE k.organization_id = $1 AND k.run_id = m.run_id AND k.dataset_id = $3
-                     AND k.direction = m.direction
+                     AND k.direction = m.direction AND k.partition_key = m.partition_key
                      AND (k.measured_at = m.measured_at OR m.run_id <> '00000000-0000-0000-0000-000000000000'))
     $sql$);
 END

@@ -63,6 +63,7 @@ SELECT t.organization_id,
                                            WHERE x.organization_id = h.organization_id
                                              AND x.job_id = h.job_id
                                              AND x.ended_at <= t.observed_at
+                                             AND NOT x.is_test
                                              AND h.dataset_id = ANY (x.output_ids)
                                            ORDER BY x.started_at DESC
                                            LIMIT 1) r
