@@ -103,6 +103,12 @@ class Conflict(HeadgateError):
     code = "conflict"
 
 
+class EmailTaken(HeadgateError):
+    """There is an account for this e-mail address already."""
+
+    code = "account.taken"
+
+
 class RateLimited(HeadgateError):
     """Too many requests; `retry_after_s` says when to come back."""
 

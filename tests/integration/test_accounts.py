@@ -81,7 +81,7 @@ async def test_an_e_mail_has_one_account_whatever_its_case(anyone: httpx.AsyncCl
     body = {"email": "ADA@example.com", "password": PASSWORD, "name": "Ada"}
     response = await anyone.post(f"{AUTH}/register", json=body)
 
-    assert (response.status_code, response.json()["code"]) == (409, "conflict")
+    assert (response.status_code, response.json()["code"]) == (400, "account.taken")
     assert "ada@example.com" in response.json()["detail"]
 
 
@@ -89,7 +89,7 @@ async def test_of_two_registrations_at_once_one_wins(anyone: httpx.AsyncClient, 
     body = {"email": "a@example.com", "password": PASSWORD, "name": "Ada"}
     answers = await asyncio.gather(*(anyone.post(f"{AUTH}/register", json=body) for _ in range(4)))
 
-    assert sorted(answer.status_code for answer in answers) == [201, 409, 409, 409]
+    assert sorted(answer.status_code for answer in answers) == [201, 400, 400, 400]
 
 
 async def test_organisation_names_may_repeat_and_codes_do_not(ada: Account, eve: Account) -> None:

@@ -5,6 +5,7 @@ Decides which terminal wins, what is refused, and what the state of a run is; th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -116,6 +117,19 @@ class Course:
         self.last_event_at = max(at, self.last_event_at or at)
         if state not in TERMINAL:
             self.last_activity_at = max(at, self.last_activity_at or at)
+
+
+_VERSION = re.compile(r"v?\d+(?:\.\d+)*(?:[-+.].*)?")
+
+
+def producer_name(url: str) -> str:
+    """What a producer is called, from its URL: the last part of it that is no version.
+
+    >>> producer_name("https://github.com/correlator-io/dbt-correlator/0.1.0")
+    'dbt-correlator'
+    """
+    parts = [part for part in url.split("#")[0].split("?")[0].split("/") if part]
+    return next((part for part in reversed(parts) if not _VERSION.fullmatch(part)), url)
 
 
 def judge(known_end: Moment | None, moments: Sequence[Moment]) -> list[Verdict]:

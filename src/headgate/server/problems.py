@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from headgate.errors import (
     ConfigError,
     Conflict,
+    EmailTaken,
     FieldError,
     Forbidden,
     HeadgateError,
@@ -38,6 +39,7 @@ Headers = list[tuple[bytes, bytes]]
 
 STATUS: Mapping[type[HeadgateError], int] = {
     Unparsable: 400,
+    EmailTaken: 400,
     Unauthenticated: 401,
     Forbidden: 403,
     NotFound: 404,

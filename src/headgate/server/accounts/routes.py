@@ -7,7 +7,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from headgate.errors import Conflict, Forbidden, NotFound, Unauthenticated
+from headgate.errors import Conflict, EmailTaken, Forbidden, NotFound, Unauthenticated
 from headgate.server.accounts import schemas
 from headgate.server.accounts.passwords import Passwords
 from headgate.server.accounts.store import AccountStore, create_organization, find_invite, find_login
@@ -74,7 +74,7 @@ class Door:
 SessionDoor = Annotated[Door, Depends()]
 
 
-@auth_router.post("/register", status_code=201, responses=problems(Forbidden, Conflict))
+@auth_router.post("/register", status_code=201, responses=problems(Forbidden, EmailTaken))
 async def register(
     body: schemas.RegisterIn, database: Db, hasher: Hasher, settings: Config, door: SessionDoor
 ) -> schemas.SessionOut:

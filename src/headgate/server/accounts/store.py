@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 
 import asyncpg
 
-from headgate.errors import Conflict, NotFound
+from headgate.errors import Conflict, EmailTaken, NotFound
 from headgate.server.accounts.passwords import Passwords
 from headgate.server.auth import NOTICES, Scope
 from headgate.server.db.pool import Connection, Database, Record, set_organization
@@ -60,7 +60,7 @@ class AccountStore:
         try:
             return await self._conn.fetchrow(_sql.create_user, self._organization_id, email, password_hash, name, role)
         except asyncpg.UniqueViolationError:
-            raise Conflict(
+            raise EmailTaken(
                 f"there is already an account for {email!r}", hint="log in, or use another e-mail address"
             ) from None
 

@@ -30,6 +30,7 @@ class RunOut(BaseModel):
     is_test: bool
     error: str | None
     producer: str
+    producer_name: str
     event_count: int
 
 

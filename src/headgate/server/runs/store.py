@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 
+from headgate.domain.run import producer_name
 from headgate.errors import NotFound
 from headgate.server.db.pool import Connection, Record
 from headgate.server.db.queries import Queries
@@ -63,6 +64,7 @@ def _run(row: Record) -> dict[str, Any]:
         "is_test": row["is_test"],
         "error": row["error"],
         "producer": row["producer"],
+        "producer_name": producer_name(row["producer"]),
         "event_count": row["event_count"],
     }
 
