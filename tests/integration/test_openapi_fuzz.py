@@ -90,7 +90,7 @@ def test_every_answer_is_as_documented(served: Served) -> None:
             *("--header", f"Authorization: Bearer {served.api_key}"),
             *("--checks", ",".join(CHECKS)),
             *("--phases", "examples,coverage,fuzzing"),
-            *("--max-examples", "25", "--seed", "1", "--workers", "1", "--no-shrink", "--continue-on-failure"),
+            *("--max-examples", "40", "--seed", "1", "--workers", "1", "--no-shrink", "--continue-on-failure"),
             *("--request-timeout", "20", "--suppress-health-check", "all", "--warnings", "off"),
         ],
         cwd=folder,

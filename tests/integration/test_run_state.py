@@ -349,6 +349,16 @@ async def test_duplicates_are_set_aside_before_the_sequence_is_checked(tenant: T
     assert (await tenant.run(run))["event_count"] == 3
 
 
+async def test_what_was_stored_before_does_not_make_a_batch_impossible(tenant: Tenant) -> None:
+    run = a_run_id()
+    known = steps(run, (0, "START"), (1, "START"))
+    for event in known:
+        assert (await post(tenant, SINGLE, event)).status_code == 201
+    batch = [*known, *steps(run, (2, "COMPLETE"))]
+    response = await post(tenant, BATCH, batch)
+    assert (response.status_code, response.json()["summary"]["duplicates"]) == (200, 2)
+
+
 async def test_a_wrong_event_does_not_hide_the_sequence_of_the_others(tenant: Tenant) -> None:
     run = a_run_id()
     batch = [an_event("DONE", run=run), *steps(run, (0, "START"), (1, "COMPLETE"))]

@@ -208,6 +208,13 @@ async def test_a_writer_has_the_last_word_over_readers(tenant: Tenant, stored: S
     assert await history(stored) == [("a", 1, 2), ("ab", 2, None)]
 
 
+async def test_readers_of_one_batch_do_not_overrule_the_writer(tenant: Tenant, stored: Stored) -> None:
+    await tenant.send_ok(seen(1, "a"))
+    readings = [seen(second, "a", name, role="inputs", job="reader") for second, name in ((2, "b"), (3, "c"), (4, "b"))]
+    assert (await post(tenant, BATCH, readings)).status_code == 200
+    assert await history(stored) == [("a", 1, None)]
+
+
 async def test_a_start_may_show_the_schema(tenant: Tenant, stored: Stored) -> None:
     run = a_run_id()
     await tenant.send_ok(seen(1, "a", event_type="START", run=run), seen(2, "a", "b", run=run))

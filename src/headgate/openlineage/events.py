@@ -60,19 +60,12 @@ def facet_maps(event: Event) -> list[Facets]:
         maps.append(event.run.facets)
     if event.job is not UNSET and event.job.facets:
         maps.append(event.job.facets)
-    if event.dataset is not UNSET:
-        _add_maps(event.dataset, maps)
-    for dataset in event.inputs or ():
-        _add_maps(dataset, maps)
-    for dataset in event.outputs or ():
-        _add_maps(dataset, maps)
+    for datasets in (() if event.dataset is UNSET else (event.dataset,), event.inputs, event.outputs):
+        for dataset in datasets or ():
+            if dataset.facets:
+                maps.append(dataset.facets)
+            if dataset.inputFacets:
+                maps.append(dataset.inputFacets)
+            if dataset.outputFacets:
+                maps.append(dataset.outputFacets)
     return maps
-
-
-def _add_maps(dataset: Dataset, maps: list[Facets]) -> None:
-    if dataset.facets:
-        maps.append(dataset.facets)
-    if dataset.inputFacets:
-        maps.append(dataset.inputFacets)
-    if dataset.outputFacets:
-        maps.append(dataset.outputFacets)

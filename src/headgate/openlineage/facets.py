@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Annotated, Any, NamedTuple
 from uuid import UUID
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from headgate.domain.schema import Field, schema_hash
 from headgate.openlineage.stages import execution_totals, stage_row
@@ -260,7 +261,11 @@ _STRUCTS: Mapping[str, type[Struct]] = {
 }
 
 
-class Facet(NamedTuple):
+# Measurements: no two are alike, so remembering them would only push out what repeats.
+_UNREPEATED = frozenset({"outputStatistics", "inputStatistics", "dataQualityMetrics"})
+
+
+class Facet(Struct, frozen=True, eq=False):
     """What is known of one facet: its bytes, its base fields, and its value where we understand it."""
 
     body: bytes
@@ -288,16 +293,24 @@ class FacetReader:
             name: msgspec.json.Decoder(struct).decode for name, struct in _STRUCTS.items()
         }
 
-    def read(self, name: str, raw: Raw) -> Facet:
-        body = bytes(raw)
-        key = (name, body)
-        found = self._known.get(key)
-        if found is None:
-            found = self._parse(name, body)
-            if len(body) <= self._max_body:
-                if len(self._known) >= self._max_entries:
-                    self._known.clear()
-                self._known[key] = found
+    def read_all(self, facets: dict[str, Any]) -> bool:
+        """Put what is known of each body in its place; whether all of them have their base fields."""
+        known = self._known
+        complete = True
+        for name, raw in facets.items():
+            body = bytes(raw)
+            facet = known.get((name, body)) or self._learn(name, body)
+            facets[name] = facet
+            if not facet.has_base:
+                complete = False
+        return complete
+
+    def _learn(self, name: str, body: bytes) -> Facet:
+        found = self._parse(name, body)
+        if name not in _UNREPEATED and len(body) <= self._max_body:
+            if len(self._known) >= self._max_entries:
+                self._known.clear()
+            self._known[(name, body)] = found
         return found
 
     def _parse(self, name: str, body: bytes) -> Facet:
@@ -305,7 +318,7 @@ class FacetReader:
             base = self._bases.decode(body)
         except msgspec.ValidationError:
             return Facet(body, False, False, body[:1] == b"{", None, name in _STRUCTS)
-        has_base = is_uri(base.producer) and is_uri(base.schema_url)
+        has_base = are_uris(base.producer, base.schema_url)
         deleted = base.deleted is True
         decode = self._decoders.get(name)
         if decode is None or deleted:
@@ -320,6 +333,18 @@ class FacetReader:
 def is_uri(value: object) -> bool:
     """Whether a value is an absolute URI, as `producer` and `schemaURL` must be."""
     return isinstance(value, str) and _URI.match(value) is not None
+
+
+def are_uris(one: object, other: object) -> bool:
+    """Whether both are absolute URIs. Few differ from event to event, so the answer is remembered for short ones."""
+    if not isinstance(one, str) or not isinstance(other, str):
+        return False
+    return _are_uris(one, other) if len(one) + len(other) < 1000 else is_uri(one) and is_uri(other)
+
+
+@lru_cache(maxsize=4096)
+def _are_uris(one: str, other: str) -> bool:
+    return is_uri(one) and is_uri(other)
 
 
 def _finish(value: Any) -> Any:

@@ -262,14 +262,17 @@ class Projector:
         if facts.event_type == "START":
             return
         for group, directions in ((outputs, _OUTPUT_METRICS), (inputs, _INPUT_METRICS), (facets, _FACET_METRICS)):
-            for name in (name for name in group if name in directions):
+            for name in group:
+                direction = directions.get(name)
+                if direction is None:
+                    continue
                 # The dataset's own facets have been read, and counted if wrong, with what they say of it.
                 value = group[name].value if group is facets else _value(facts, name, group[name])
                 if value is not None:
                     if isinstance(value, AssertionsFacet):
                         facts.tests.extend(_assertions(use.dataset, value, facts.event_type))
                     else:
-                        self._metric(facts, use.dataset, directions[name], value)
+                        self._metric(facts, use.dataset, direction, value)
 
     def _metric(self, facts: Facts, dataset: DatasetName, direction: str, value: StatisticsFacet) -> None:
         metric = Metric(

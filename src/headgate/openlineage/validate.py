@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import NamedTuple
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from headgate.domain.names import MAX_NAME_BYTES
 from headgate.errors import FieldError, InvalidFields, Unparsable
@@ -27,7 +26,7 @@ from headgate.openlineage.explain import (
     read_document,
     unparsable,
 )
-from headgate.openlineage.facets import FacetReader, is_uri
+from headgate.openlineage.facets import FacetReader, are_uris, is_uri
 
 _NO_BRACKETS = bytes(b for b in range(256) if b not in b"{}[]")
 _NO_MARKS = bytes(b for b in range(256) if b not in b'{}[]"')
@@ -36,7 +35,7 @@ _AS_BRACES = bytes.maketrans(b"[]", b"{}")
 STRICT = Rules()
 
 
-class Checked(NamedTuple):
+class Checked(Struct, frozen=True, eq=False):
     """An acceptable event and how it was read. Its facets are `Facet` values now."""
 
     event: Event
@@ -70,7 +69,8 @@ def check_event(body: bytes, rules: Rules, reader: FacetReader) -> Checked:
         event, lenient = _slow(body, rules)
     except (msgspec.DecodeError, RecursionError) as error:
         raise unparsable(error) from None
-    if b"\\u0000" in body:
+    # One byte is found many times faster than six, and few events hold a backslash at all.
+    if b"\\" in body and b"\\u0000" in body:
         _refuse_nul(body)
     return _check_fields(event, lenient, body, rules, reader)
 
@@ -83,28 +83,25 @@ def _check_fields(event: Event, lenient: bool, body: bytes, rules: Rules, reader
             _explain(body, rules)
         lenient, event_time = True, event_time.replace(tzinfo=UTC)
     if (
-        not FIRST <= event_time <= LAST
-        or not is_uri(event.producer)
+        not (1 < event_time.year < 9999 or FIRST <= event_time <= LAST)
         or (kind == "job" and event.job is UNSET)
         or (kind == "run" and (event.job is UNSET or (event.eventType is UNSET and rules.require_event_type)))
         or not _names_fit(event)
     ):
         _explain(body, rules)
-    if event.schemaURL is UNSET or not is_uri(event.schemaURL):
-        if not (rules.lenient and event.schemaURL is UNSET):
+    if not are_uris(event.producer, event.schemaURL):
+        if not (rules.lenient and event.schemaURL is UNSET and is_uri(event.producer)):
             _explain(body, rules)
         lenient = True
     for facets in facet_maps(event):
-        for name, raw in facets.items():
-            facet = reader.read(name, raw)
-            facets[name] = facet  # type: ignore[assignment]  # read once, for validation and projection both
-            if not facet.has_base:
-                if not rules.lenient:
-                    _explain(body, rules)
-                if not facet.is_object:
-                    # Null, which leniency leaves out; anything else is refused there.
-                    return _check_fields(*_slow(body, rules), body, rules, reader)
-                lenient = True
+        if reader.read_all(facets):
+            continue
+        if not rules.lenient:
+            _explain(body, rules)
+        if not all(facet.is_object for facet in facets.values()):  # type: ignore[attr-defined]  # read above
+            # Null, which leniency leaves out; anything else is refused there.
+            return _check_fields(*_slow(body, rules), body, rules, reader)
+        lenient = True
     return Checked(event, kind, event_time, lenient)
 
 
@@ -113,9 +110,11 @@ def _names_fit(event: Event) -> bool:
         return False
     if event.dataset is not UNSET and not name_fits(event.dataset.namespace, event.dataset.name):
         return False
-    return all(name_fits(part.namespace, part.name) for part in event.inputs or ()) and all(
-        name_fits(part.namespace, part.name) for part in event.outputs or ()
-    )
+    for side in (event.inputs, event.outputs):
+        for part in side or ():
+            if not name_fits(part.namespace, part.name):
+                return False
+    return True
 
 
 @lru_cache(maxsize=20_000)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -21,7 +21,7 @@ MAX_FACET_BYTES = 1024 * 1024
 class Context:
     """One organisation's part of a group: its transaction, and its ids."""
 
-    def __init__(self, conn: Connection, organization_id: UUID, ids: GroupMemory, pending: Touches) -> None:
+    def __init__(self, conn: Connection, organization_id: UUID, ids: GroupMemory, pending: Sequence[Touches]) -> None:
         self.conn = conn
         self.organization_id = organization_id
         self.ids = ids

@@ -148,6 +148,11 @@ class GroupWriter:
                     self._touches.setdefault(organization_id, Touches()).add_all(touches)
                 self._being_touched = {}
 
+    def _pending(self, organization_id: UUID) -> list[Touches]:
+        """What was seen again and is not written yet, or just being written."""
+        waiting = (self._being_touched.get(organization_id), self._touches.get(organization_id))
+        return [touches for touches in waiting if touches is not None]
+
     async def _touch(self, organization_id: UUID, touches: Touches) -> bool:
         try:
             async with self._database.transaction() as conn:
@@ -250,7 +255,7 @@ class GroupWriter:
                     for source, places in _by_source(events):
                         part = (GroupMemory(self._memory(source.organization_id)), Touches())
                         learned[source.organization_id] = part
-                        pending = self._touches.get(source.organization_id)
+                        pending = self._pending(source.organization_id)
                         store = IngestStore(conn, source.organization_id, self._counters, pending)
                         if alone:
                             await store.keep_others_out()
@@ -277,9 +282,7 @@ class GroupWriter:
         for place in places:
             first.setdefault(events[place][1].key, place)
         written = list(first.values())
-        waiting = [touches.get(source.organization_id) for touches in (self._being_touched, self._touches)]
-        earlier = [touches for touches in waiting if touches is not None]
-        outcomes = await store.write(source.tenant_code, [events[place][1] for place in written], *part, earlier)
+        outcomes = await store.write(source.tenant_code, [events[place][1] for place in written], *part)
         for place, outcome in zip(written, outcomes, strict=True):
             verdicts[place] = outcome
         for place in places:

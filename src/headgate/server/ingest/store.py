@@ -66,25 +66,20 @@ class IngestStore:
     """Writes one organisation's events on a connection whose transaction the caller owns."""
 
     def __init__(
-        self, conn: Connection, organization_id: UUID, counters: IngestCounters, pending: Touches | None = None
+        self, conn: Connection, organization_id: UUID, counters: IngestCounters, pending: Sequence[Touches] = ()
     ) -> None:
+        """`pending` is what groups before this one have seen again and is not written yet."""
         self._conn = conn
         self._organization_id = organization_id
         self._counters = counters
-        self._pending = pending or Touches()
+        self._pending = pending
 
     async def write(
-        self,
-        tenant_code: str,
-        events: Sequence[Prepared],
-        ids: GroupMemory,
-        touches: Touches,
-        earlier: Sequence[Touches] = (),
+        self, tenant_code: str, events: Sequence[Prepared], ids: GroupMemory, touches: Touches
     ) -> list[Verdict]:
         """Store the events and everything they say; the verdict of each, in order.
 
-        `ids` learns what is to be remembered after the commit; `touches` gets what was merely seen again, and
-        `earlier` is what groups before this one have seen again and is not written yet.
+        `ids` learns what is to be remembered after the commit; `touches` gets what was merely seen again.
         """
         row = await self._conn.fetchrow(Q.claim_events, self._organization_id, [event.key for event in events])
         fresh = set(row["fresh"])
@@ -99,7 +94,7 @@ class IngestStore:
         accepted = [event.facts for event in new if event.key not in refused]
         context = Context(self._conn, self._organization_id, ids, self._pending)
         await self._learn_names(context, accepted)
-        await self._store(context, tenant_code, new, refused, accepted, held, touches, earlier)
+        await self._store(context, tenant_code, new, refused, accepted, held, touches)
         if refused:
             await self._conn.execute(Q.release_keys, self._organization_id, list(refused))
         return verdicts
@@ -143,7 +138,6 @@ class IngestStore:
         accepted: Sequence[Facts],
         held: dict[UUID, Any],
         touches: Touches,
-        earlier: Sequence[Touches],
     ) -> None:
         ids = context.ids
         runs = fold_runs(accepted, held, ids)
@@ -155,7 +149,7 @@ class IngestStore:
             log.warning("run %s names too many datasets for edges between them", run.run_id)
         log_rows = [_log_row(event, refused.get(event.key), ids) for event in new]
         metrics = await self._new_metrics(fold_metrics(accepted, ids), held, runs)
-        stale = await self._compare(uses, earlier) if uses else NOTHING_STALE
+        stale = await self._compare(uses) if uses else NOTHING_STALE
         await self._conn.execute(
             Q.store_events,
             self._organization_id,
@@ -180,11 +174,11 @@ class IngestStore:
         kept = await self._conn.fetchval(Q.supersede_metrics, self._organization_id, *_columns(windows, 10))
         return [metric for metric in metrics if metric[2] not in held] + [known[place - 1] for place in kept]
 
-    async def _compare(self, uses: Sequence[UseRow], earlier: Sequence[Touches]) -> Stale:
+    async def _compare(self, uses: Sequence[UseRow]) -> Stale:
         """Which uses have new content. What is newer is told by when the known content was last seen."""
         seen = Touches()
         for key in (use.key for use in uses):
-            for touches in earlier:
+            for touches in self._pending:
                 if key in touches.uses:
                     seen.add_use(key, *touches.uses[key])
         if seen:

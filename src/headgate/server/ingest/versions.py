@@ -11,6 +11,7 @@ import msgspec
 
 from headgate.domain.schema import INITIAL, Change, Field, diff, place, schema_hash, widened
 from headgate.server.ingest.context import Context, Q
+from headgate.server.ingest.memory import Touches
 from headgate.server.ingest.rows import Content
 
 _encode = msgspec.json.encode
@@ -55,11 +56,12 @@ async def store_schemas(context: Context, contents: Sequence[Content]) -> None:
 
 async def _lock(context: Context, dataset_ids: set[UUID]) -> dict[UUID, Head]:
     rows = await context.conn.fetch(Q.lock_schemas, context.organization_id, sorted(dataset_ids))
-    return {row["dataset_id"]: _head(row, context.pending.schema_seen_at(row["dataset_id"])) for row in rows}
+    return {row["dataset_id"]: _head(row, context.pending) for row in rows}
 
 
-def _head(row: Any, pending_at: datetime | None) -> Head:
-    seen = [at for at in (row["seen_at"], pending_at) if at is not None]
+def _head(row: Any, pending: Sequence[Touches]) -> Head:
+    times = [row["seen_at"], *(touches.schema_seen_at(row["dataset_id"]) for touches in pending)]
+    seen = [at for at in times if at is not None]
     return Head(_version(row) if row["version_id"] else None, row["schema_by"], max(seen, default=None))
 
 
