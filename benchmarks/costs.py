@@ -50,7 +50,7 @@ async def sequence_check(stage: Stage, *, rounds: int) -> Result:
         for run in variants.values():
             await run()
         say(f"the sequence check: {rounds} rounds of arrays of 2 to 10 events of one run")
-        tallies = await take_turns(rounds, variants)
+        tallies = await take_turns(rounds, variants, within_s=90)
     with_check, without = tallies["checked"].micros, tallies["unchecked"].micros
     figures = {"one_run_arrays_us": with_check, "one_run_arrays_unchecked_us": without}
     figures["sequence_check_us"] = with_check - without
@@ -98,7 +98,7 @@ async def trigger(stage: Stage, *, rounds: int) -> Result:
         for run in variants.values():
             await run()
         say(f"the trigger: {rounds} rounds of {_RUNS} updates")
-        tallies = await take_turns(rounds, variants)
+        tallies = await take_turns(rounds, variants, within_s=60)
     return _trigger_figures(tallies)
 
 
@@ -151,7 +151,7 @@ async def organizations(
             await tenant.warm()
         say(f"organisations: {rounds} rounds of {events} events of {', '.join(map(str, counts))} organisations")
         variants = {f"organizations_{count}": _spread(writer, tenants[:count], events) for count in counts}
-        tallies = await take_turns(rounds, variants)
+        tallies = await take_turns(rounds, variants, within_s=180)
         await writer.stop()
     one = tallies[f"organizations_{counts[0]}"]
     figures = {f"{name}_per_s": tally.rate for name, tally in tallies.items()}

@@ -43,10 +43,11 @@ def validating(reader: FacetReader) -> Read:
 def slice_of(read: Read, events: Events, count: int) -> Slice:
     def measure() -> tuple[int, float]:
         bodies = events.take(count)
-        began = time.perf_counter()
+        # The CPU's time, not the clock's: nothing here waits, and others may want the core.
+        began = time.thread_time()
         for body in bodies:
             read(body)
-        return count, time.perf_counter() - began
+        return count, time.thread_time() - began
 
     async def run() -> tuple[int, float]:
         return measure()

@@ -34,7 +34,7 @@ class Plan:
     traffic_rounds: int = 15
     group_events: int = 8000
     single_events: int = 2000
-    decode_rounds: int = 500
+    decode_rounds: int = 1000
     sequence_rounds: int = 60
     trigger_rounds: int = 40
     organization_rounds: int = 10

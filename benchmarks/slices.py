@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -34,11 +35,14 @@ class Tally:
         return [events / seconds for events, seconds in zip(self.events, self.seconds, strict=True)]
 
 
-async def take_turns(rounds: int, variants: Mapping[str, Slice]) -> dict[str, Tally]:
-    """Run each variant once a round; who begins changes from round to round."""
+async def take_turns(rounds: int, variants: Mapping[str, Slice], *, within_s: float = 300) -> dict[str, Tally]:
+    """Run each variant once a round, as many rounds as fit; who begins changes from round to round."""
     tallies = {name: Tally() for name in variants}
     names = list(variants)
+    ends_at = time.monotonic() + within_s
     for round_ in range(rounds):
+        if round_ > 1 and time.monotonic() > ends_at:
+            break
         turn = round_ % len(names)
         for name in names[turn:] + names[:turn]:
             tallies[name].add(*await variants[name]())

@@ -13,11 +13,13 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
 import asyncpg
 import httpx
+import psutil
 import pytest
 
 from headgate.openlineage.packing import unpack
@@ -81,11 +83,11 @@ def _kill(up: Up, victim: str, dice: random.Random) -> None:
     processes = up.postgres()
     if victim in {"server", "both"}:
         up.signal_group(signal.SIGKILL)
-    if victim in {"postgres", "both"}:
-        for process in processes:
+    chosen = {"postgres": processes, "both": processes, "backend": [dice.choice(processes)]}
+    for process in chosen.get(victim, ()):
+        # Children of a killed postmaster may end by themselves.
+        with suppress(psutil.NoSuchProcess):
             process.kill()
-    if victim == "backend":
-        dice.choice(processes).kill()
 
 
 async def _assert_stored_once(up: Up, load: Load) -> None:

@@ -206,7 +206,7 @@ async def test_an_e_mail_that_registered_meanwhile_leaves_the_invite_unused(
     invite = await ada.invite("grace@example.com")
     await register(anyone, "grace@example.com")
 
-    assert (await accept(anyone, invite["token"])).status_code == 409
+    assert (await accept(anyone, invite["token"])).status_code == 400
     assert [item["status"] for item in (await ada.client.get(f"{AUTH}/invites")).json()["items"]] == ["open"]
 
 

@@ -90,6 +90,15 @@ async def test_a_type_is_kept_until_another_is_told(
     assert (await stored.dataset("shop.t"))["type"] == kept
 
 
+async def test_what_a_path_suggests_does_not_overrule_what_was_told(tenant: Tenant, stored: Stored) -> None:
+    told, silent = {"datasetType": a_facet(datasetType="ICEBERG")}, {"x": a_facet()}
+    await tenant.send_ok(
+        an_event(job="a", outputs=[PATH | {"facets": told}], time=at(0)),
+        an_event(job="b", outputs=[PATH | {"facets": silent}], time=at(1)),
+    )
+    assert (await stored.dataset(PATH["name"]))["type"] == "iceberg"
+
+
 async def test_a_table_symlink_is_an_alias_of_its_dataset(tenant: Tenant, stored: Stored) -> None:
     await tenant.send_ok(an_event(outputs=[symlinked(PATH, TABLE)]), an_event(inputs=[TABLE], outputs=[a_dataset("x")]))
     assert await stored.dataset_names() == {("s3://lake", "gold/orders"), ("postgres://db", "x")}

@@ -164,7 +164,7 @@ async def list_invites(caller: Admin, database: Db, page: Paged) -> schemas.Invi
     return schemas.InvitesOut(items=[_invite(row) for row in rows], next_cursor=cursor)
 
 
-@auth_router.post("/invites/accept", status_code=201, responses=problems(NotFound, Conflict))
+@auth_router.post("/invites/accept", status_code=201, responses=problems(NotFound, Conflict, EmailTaken))
 async def accept_invite(body: schemas.AcceptIn, database: Db, hasher: Hasher, door: SessionDoor) -> schemas.SessionOut:
     """A new user of the organisation that sent the invite, who is logged in. Works once."""
     async with database.connection() as conn:
