@@ -46,6 +46,8 @@ DEFAULT_SETTINGS: Mapping[str, str] = {
     "random_page_cost": "1.1",
     "jit": "off",
     "autovacuum": "on",
+    # A fresh table is planned badly until it is analysed: do not leave it so for a minute.
+    "autovacuum_naptime": "10s",
     "autovacuum_vacuum_scale_factor": "0.05",
     "timezone": "UTC",
     "log_timezone": "UTC",

@@ -10,7 +10,7 @@ from headgate.server.ingest.memory import EdgeKey, Memory, Touches
 from headgate.server.ingest.rows import RunRow, Span, completion, run_of, widen
 
 # More pairs than this from one run say nothing about lineage; the run keeps its inputs and outputs.
-MAX_EDGES = 250_000
+MAX_EDGES = 100_000
 
 EdgeSpan = tuple[Span, UUID | None]
 
