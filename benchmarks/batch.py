@@ -101,6 +101,8 @@ async def pipelined(way: Ours | Copy, batches: Iterable[Batch]) -> None:
         if writing is not None:
             await writing
         writing = asyncio.create_task(way.write(prepared))
+        # It goes first, so that the database has something to do while the next one is prepared.
+        await asyncio.sleep(0)
     if writing is not None:
         await writing
     await way.finish()

@@ -29,15 +29,15 @@ MAX_EVENTS = 5_000_000
 class Plan:
     """How long everything is measured."""
 
-    batch_rounds: int = 60
+    batch_rounds: int = 120
     batches: int = 20
-    traffic_rounds: int = 15
+    traffic_rounds: int = 30
     group_events: int = 8000
     single_events: int = 2000
     decode_rounds: int = 1000
     sequence_rounds: int = 60
     trigger_rounds: int = 40
-    organization_rounds: int = 10
+    organization_rounds: int = 20
     organizations: tuple[int, ...] = (1, 10, 100)
     growth_events: int = 500_000
     growth_step: int = 50_000
