@@ -39,7 +39,8 @@ log = logging.getLogger("headgate.ingest")
 
 KEPT_BYTES = 64 * 1024
 _THREAD_BYTES = 512 * 1024
-_SLICE = 100
+# Between so many events of an array the loop gets a turn: others are answered, and the database kept busy.
+_SLICE = 10
 # An array has at most one more element than commas; events have dozens of commas each.
 _MAX_COMMAS = 4_000_000
 # Each event of an array has its own line in the answer, and each refused one a row.
