@@ -1563,7 +1563,8 @@ CREATE FUNCTION headgate.store_events(p_organization uuid, p_tenant_code text, e
     SET plan_cache_mode TO 'force_generic_plan'
     AS $$
 DECLARE
-  made integer;
+  held uuid[];
+  written integer;
 BEGIN
   INSERT INTO lineage_events (organization_id, kind, event_type, event_time, run_id, job_id, producer, tenant_code,
                               outcome, reason, marks, raw)
@@ -1574,73 +1575,65 @@ BEGIN
     FROM unnest(e_kind, e_type, e_time, e_run, e_job, e_producer, e_extra, e_raw)
          AS u (kind, type, at, run, job, producer, extra, raw);
 
-  IF array_position(r_place, NULL) IS NOT NULL THEN
-    INSERT INTO job_runs (
-      organization_id, run_id, job_id, job_ids, state, started_at, last_event_at, last_activity_at, start_at,
-      running_at, complete_at, fail_at, abort_at, other_at, parent_run_id, root_run_id, parent_job, root_job, is_test,
-      processing_type, application_id, partition_context, error, error_at, input_ids, output_ids,
-      producer)
-    SELECT p_organization, u.run, u.job, coalesce((x.v).job_ids, ARRAY[u.job]), u.state, u.started_at,
-           u.last_event_at, u.activity_at, u.start_at, (x.v).running_at, u.complete_at, (x.v).fail_at, (x.v).abort_at,
-           (x.v).other_at, u.parent, u.root, (x.v).parent_job, (x.v).root_job, coalesce((x.v).is_test, false),
-           u.processing, (x.v).application_id, (x.v).partition_context, (x.v).error, (x.v).error_at,
-           u.inputs::uuid[], u.outputs::uuid[], u.producer
-      FROM unnest(r_run, r_place, r_job, r_state, r_started_at, r_last_event_at, r_activity_at, r_start_at,
-                  r_complete_at, r_parent, r_root, r_processing, r_inputs, r_outputs, r_producer, r_extra)
-           AS u (run, place, job, state, started_at, last_event_at, activity_at, start_at, complete_at, parent, root,
-                 processing, inputs, outputs, producer, extra)
-     CROSS JOIN LATERAL (SELECT CASE WHEN u.extra IS NOT NULL
-                                     THEN jsonb_populate_record(NULL::job_runs, u.extra::jsonb) END AS v OFFSET 0) x
-     WHERE u.place IS NULL
-    ON CONFLICT (organization_id, run_id) DO NOTHING;
-    GET DIAGNOSTICS made = ROW_COUNT;
-    IF made <> cardinality(array_positions(r_place, NULL)) THEN
-      -- Another writer made the run between the caller's look and this insert. The caller starts over.
-      RAISE EXCEPTION 'a run was made by another writer' USING ERRCODE = 'HG002';
-    END IF;
-  END IF;
-
-  IF cardinality(array_positions(r_place, NULL)) < cardinality(r_place) THEN
-    -- The caller holds these rows' locks and has found which runs end, or end earlier than was known. The trigger lets
-    -- those through.
+  -- The caller holds the locks of those that have a row, and has found which runs end, or end earlier than was known.
+  -- The trigger lets those through.
+  held := ARRAY(SELECT u.run FROM unnest(r_run, r_place) AS u (run, place) WHERE u.place IS NOT NULL);
+  IF cardinality(held) > 0 THEN
     PERFORM set_config('headgate.correcting_runs', coalesce((
               SELECT array_agg(u.run)::text
-                FROM unnest(r_run, r_place, r_has_ended) AS u (run, place, has_ended)
-               WHERE u.place IS NOT NULL AND u.has_ended), ''), true);
-    UPDATE job_runs r
-       SET job_ids = coalesce((x.v).job_ids, ARRAY[u.job]),
-           state = u.state,
-           started_at = u.started_at,
-           last_event_at = u.last_event_at,
-           last_activity_at = u.activity_at,
-           start_at = u.start_at,
-           running_at = (x.v).running_at,
-           complete_at = u.complete_at,
-           fail_at = (x.v).fail_at,
-           abort_at = (x.v).abort_at,
-           other_at = (x.v).other_at,
-           parent_run_id = u.parent,
-           root_run_id = u.root,
-           parent_job = (x.v).parent_job,
-           root_job = (x.v).root_job,
-           is_test = coalesce((x.v).is_test, false),
-           processing_type = u.processing,
-           application_id = (x.v).application_id,
-           partition_context = (x.v).partition_context,
-           error = (x.v).error,
-           error_at = (x.v).error_at,
-           input_ids = u.inputs::uuid[],
-           output_ids = u.outputs::uuid[],
-           updated_at = now()
-      FROM unnest(r_run, r_place, r_job, r_state, r_started_at, r_last_event_at, r_activity_at, r_start_at,
-                  r_complete_at, r_parent, r_root, r_processing, r_inputs, r_outputs, r_extra)
-           AS u (run, place, job, state, started_at, last_event_at, activity_at, start_at, complete_at, parent, root,
-                 processing, inputs, outputs, extra)
-     CROSS JOIN LATERAL (SELECT CASE WHEN u.extra IS NOT NULL
-                                     THEN jsonb_populate_record(NULL::job_runs, u.extra::jsonb) END AS v OFFSET 0) x
-     WHERE r.ctid = u.place::tid
-       AND r.organization_id = p_organization
-       AND r.run_id = u.run;
+                FROM unnest(r_run, r_has_ended) AS u (run, has_ended)
+               WHERE u.has_ended AND u.run = ANY (held)), ''), true);
+  END IF;
+  -- One statement for new and for known runs. An UPDATE that joins them cannot find them by ctid, which row-level
+  -- security forbids, and on a table that was never analysed reads every run of the organisation instead.
+  INSERT INTO job_runs AS r (
+    organization_id, run_id, job_id, job_ids, state, started_at, last_event_at, last_activity_at, start_at,
+    running_at, complete_at, fail_at, abort_at, other_at, parent_run_id, root_run_id, parent_job, root_job, is_test,
+    processing_type, application_id, partition_context, error, error_at, input_ids, output_ids,
+    producer)
+  SELECT p_organization, u.run, u.job, coalesce((x.v).job_ids, ARRAY[u.job]), u.state, u.started_at,
+         u.last_event_at, u.activity_at, u.start_at, (x.v).running_at, u.complete_at, (x.v).fail_at, (x.v).abort_at,
+         (x.v).other_at, u.parent, u.root, (x.v).parent_job, (x.v).root_job, coalesce((x.v).is_test, false),
+         u.processing, (x.v).application_id, (x.v).partition_context, (x.v).error, (x.v).error_at,
+         u.inputs::uuid[], u.outputs::uuid[], u.producer
+    FROM unnest(r_run, r_job, r_state, r_started_at, r_last_event_at, r_activity_at, r_start_at,
+                r_complete_at, r_parent, r_root, r_processing, r_inputs, r_outputs, r_producer, r_extra)
+         AS u (run, job, state, started_at, last_event_at, activity_at, start_at, complete_at, parent, root,
+               processing, inputs, outputs, producer, extra)
+   CROSS JOIN LATERAL (SELECT CASE WHEN u.extra IS NOT NULL
+                                   THEN jsonb_populate_record(NULL::job_runs, u.extra::jsonb) END AS v OFFSET 0) x
+  ON CONFLICT (organization_id, run_id) DO UPDATE
+     SET job_ids = EXCLUDED.job_ids,
+         state = EXCLUDED.state,
+         started_at = EXCLUDED.started_at,
+         last_event_at = EXCLUDED.last_event_at,
+         last_activity_at = EXCLUDED.last_activity_at,
+         start_at = EXCLUDED.start_at,
+         running_at = EXCLUDED.running_at,
+         complete_at = EXCLUDED.complete_at,
+         fail_at = EXCLUDED.fail_at,
+         abort_at = EXCLUDED.abort_at,
+         other_at = EXCLUDED.other_at,
+         parent_run_id = EXCLUDED.parent_run_id,
+         root_run_id = EXCLUDED.root_run_id,
+         parent_job = EXCLUDED.parent_job,
+         root_job = EXCLUDED.root_job,
+         is_test = EXCLUDED.is_test,
+         processing_type = EXCLUDED.processing_type,
+         application_id = EXCLUDED.application_id,
+         partition_context = EXCLUDED.partition_context,
+         error = EXCLUDED.error,
+         error_at = EXCLUDED.error_at,
+         input_ids = EXCLUDED.input_ids,
+         output_ids = EXCLUDED.output_ids,
+         updated_at = now()
+   WHERE r.run_id = ANY (held);
+  GET DIAGNOSTICS written = ROW_COUNT;
+  IF written <> cardinality(r_run) THEN
+    -- Another writer made a run between the caller's look and this insert. The caller starts over.
+    RAISE EXCEPTION 'a run was made by another writer' USING ERRCODE = 'HG002';
+  END IF;
+  IF cardinality(held) > 0 THEN
     PERFORM set_config('headgate.correcting_runs', '', true);
   END IF;
 
@@ -1741,32 +1734,42 @@ CREATE FUNCTION headgate.supersede_metrics(p_organization uuid, m_dataset uuid[]
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_custom_plan'
     AS $$
+DECLARE
+  kept integer[] := ARRAY(SELECT i FROM generate_subscripts(m_run, 1) AS i);
+  stored record;
 BEGIN
-  DELETE FROM dataset_metrics t
-   USING unnest(m_dataset, m_at, m_run, m_direction, m_from, m_rows, m_bytes, m_partition_key, m_extra)
-         AS u (dataset, at, run, direction, since, rows, bytes, partition_key, extra)
-   WHERE t.organization_id = p_organization
-     AND t.dataset_id = u.dataset
-     AND t.measured_at BETWEEN u.since AND u.at
-     AND t.run_id = u.run
-     AND t.direction = u.direction
-     AND t.partition_key = u.partition_key
-     AND (t.measured_at, t.row_count, t.byte_size, t.file_count, t.partition_count, t.columns)
-         IS DISTINCT FROM
-         (u.at, u.rows, u.bytes, (u.extra::jsonb ->> 'file_count')::bigint,
-          (u.extra::jsonb ->> 'partition_count')::bigint, u.extra::jsonb -> 'columns');
-  RETURN ARRAY(
-    SELECT u.i::integer
-      FROM unnest(m_dataset, m_at, m_run, m_direction, m_until, m_partition_key)
-           WITH ORDINALITY AS u (dataset, at, run, direction, until, partition_key, i)
-     WHERE NOT EXISTS (SELECT
-                         FROM dataset_metrics t
-                        WHERE t.organization_id = p_organization
-                          AND t.dataset_id = u.dataset
-                          AND t.measured_at BETWEEN u.at AND u.until
-                          AND t.run_id = u.run
-                          AND t.direction = u.direction
-                          AND t.partition_key = u.partition_key));
+  -- Row by row: joined with a table that was never analysed, the metrics of the whole organisation may be read.
+  FOR stored IN
+    SELECT u.i::integer AS place, u.dataset, t.measured_at, u.run, u.direction, u.partition_key,
+           t.measured_at <= u.at AND (t.measured_at, t.row_count, t.byte_size, t.file_count, t.partition_count, t.columns)
+             IS DISTINCT FROM
+             (u.at, u.rows, u.bytes, (u.extra::jsonb ->> 'file_count')::bigint,
+              (u.extra::jsonb ->> 'partition_count')::bigint, u.extra::jsonb -> 'columns') AS is_superseded
+      FROM unnest(m_dataset, m_at, m_run, m_direction, m_from, m_until, m_rows, m_bytes, m_partition_key, m_extra)
+           WITH ORDINALITY AS u (dataset, at, run, direction, since, until, rows, bytes, partition_key, extra, i)
+     CROSS JOIN LATERAL (SELECT x.measured_at, x.row_count, x.byte_size, x.file_count, x.partition_count, x.columns
+                           FROM dataset_metrics x
+                          WHERE x.organization_id = p_organization
+                            AND x.dataset_id = u.dataset
+                            AND x.measured_at BETWEEN u.since AND u.until
+                            AND x.run_id = u.run
+                            AND x.direction = u.direction
+                            AND x.partition_key = u.partition_key
+                         OFFSET 0) t
+  LOOP
+    IF stored.is_superseded THEN
+      DELETE FROM dataset_metrics t
+       WHERE t.organization_id = p_organization
+         AND t.dataset_id = stored.dataset
+         AND t.measured_at = stored.measured_at
+         AND t.run_id = stored.run
+         AND t.direction = stored.direction
+         AND t.partition_key = stored.partition_key;
+    ELSE
+      kept := array_remove(kept, stored.place);
+    END IF;
+  END LOOP;
+  RETURN kept;
 END
 $$;
 

@@ -300,4 +300,7 @@ def _contents(uses: Sequence[UseRow], stale: Sequence[int]) -> list[Content]:
 
 
 def _columns(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
-    return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
+    """Rows as the arrays of an `unnest`, which fills up the shorter ones: a column without values need not travel."""
+    if not rows:
+        return [[] for _ in range(width)]
+    return [list(column) if any(value is not None for value in column) else [] for column in zip(*rows, strict=True)]
