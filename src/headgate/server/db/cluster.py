@@ -89,8 +89,7 @@ def is_initialised(cluster: Path) -> bool:
 def initialise(cluster: Path, programs: Programs, deadline: float) -> None:
     """Make the cluster beside its place and move it there whole, so that a crash never leaves half of one."""
     for stale in cluster.parent.glob("pgdata.init-*"):
-        kill(processes_naming(stale))
-        shutil.rmtree(stale, ignore_errors=True)
+        _remove_stale(stale)
     temporary = Path(tempfile.mkdtemp(prefix="pgdata.init-", dir=cluster.parent))
     try:
         programs.account.own(temporary)
@@ -107,6 +106,16 @@ def initialise(cluster: Path, programs: Programs, deadline: float) -> None:
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+def _remove_stale(folder: Path) -> None:
+    """Remove what an interrupted initdb left. A child of it may write on for a moment after it is gone."""
+    for _ in range(40):
+        kill(processes_naming(folder))
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(0.05)
 
 
 def _initdb_options(target: Path, major: int) -> list[str]:
