@@ -15,6 +15,7 @@ from headgate.server.db.embedded import EmbeddedPostgres, debian_binaries
 from headgate.server.db.migrate import migrate
 from headgate.server.db.pool import Database
 from headgate.settings import Settings
+from tests.support.absent import lacking
 from tests.support.server import Server, running_server
 
 TEMPLATE = "headgate_template"
@@ -95,7 +96,7 @@ def embedded_postgres() -> Iterator[EmbeddedPostgres]:
 def debian_postgres() -> Iterator[EmbeddedPostgres]:
     binaries = debian_binaries()
     if binaries is None:
-        pytest.skip("Debian's postgresql package is not installed: apt-get install postgresql")
+        lacking("Debian's postgresql package is not installed: apt-get install postgresql")
     yield from _started(binaries)
 
 

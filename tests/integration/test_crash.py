@@ -29,6 +29,7 @@ from headgate.server.db.pool import Database
 from headgate.server.worker import Worker
 from headgate.settings import Settings
 from tests.conftest import Cluster
+from tests.support.absent import lacking
 from tests.support.events import Json, a_facet, a_run_id, an_event
 from tests.support.load import Load
 from tests.support.server import Server, running_server
@@ -169,11 +170,11 @@ async def _assert_away(server: Server, event: Json) -> None:
 def small_disk() -> Iterator[Path]:
     """A disk of 300 MB in memory."""
     if os.geteuid() != 0 or sys.platform != "linux":
-        pytest.skip("only root may mount a small disk, and only on Linux")
+        lacking("only root may mount a small disk, and only on Linux")
     with tempfile.TemporaryDirectory(prefix="headgate-disk-") as name:
         mount = ["mount", "-t", "tmpfs", "-o", "size=300m,mode=755", "tmpfs", name]
         if subprocess.run(mount, check=False, capture_output=True).returncode:
-            pytest.skip("this machine does not let root mount a tmpfs")
+            lacking("this machine does not let root mount a tmpfs")
         try:
             yield Path(name)
         finally:

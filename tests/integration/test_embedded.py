@@ -27,6 +27,7 @@ import pytest
 from headgate.errors import EmbeddedPostgresError
 from headgate.server.db.embedded import EmbeddedPostgres, Running, debian_binaries, wheel_binaries
 from headgate.server.db.programs import SHARED
+from tests.support.absent import lacking
 
 IS_ROOT = os.geteuid() == 0
 needs_root = pytest.mark.skipif(not IS_ROOT, reason="about what only root has to do")
@@ -45,7 +46,7 @@ time.sleep(120)
 def binaries(request: pytest.FixtureRequest) -> Path:
     found = wheel_binaries() if request.param == "wheel" else debian_binaries()
     if found is None:
-        pytest.skip("no PostgreSQL from Debian's packages here")
+        lacking("no PostgreSQL from Debian's packages here")
     return found
 
 

@@ -20,6 +20,7 @@ from headgate.server.db.migrate import Migration, is_current, migrate, migration
 from headgate.server.db.pool import SCHEMA, Database
 from headgate.settings import Settings
 from tests.conftest import FAST, Cluster
+from tests.support.absent import lacking
 from tests.support.events import a_dataset, a_facet, an_event
 from tests.support.full_event import a_full_event
 from tests.support.server import running_server
@@ -41,7 +42,7 @@ def postgres(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
     """A server on which nobody has migrated yet, so that there are no roles either."""
     binaries = servers()[request.param]
     if binaries is None:
-        pytest.skip("Debian's postgresql package is not installed: apt-get install postgresql")
+        lacking("Debian's postgresql package is not installed: apt-get install postgresql")
     with tempfile.TemporaryDirectory(prefix="headgate-test-") as directory:
         Path(directory).chmod(0o755)
         postgres = EmbeddedPostgres(Path(directory) / "postgres", settings=FAST, binaries=binaries)
@@ -292,7 +293,7 @@ async def test_the_committed_schema_is_what_the_migrations_give(
     embedded_postgres: EmbeddedPostgres, cluster: Cluster, database_name: str
 ) -> None:
     if not (wheel_binaries() / "pg_dump").exists():
-        pytest.skip("the wheel has no pg_dump on this platform")
+        lacking("the wheel has no pg_dump on this platform")
     script = runpy.run_path(str(ROOT / "scripts" / "dump_schema.py"))
 
     given = await asyncio.to_thread(script["dump"], cluster.admin_dsn(database_name))
