@@ -60,14 +60,14 @@ def unparsable(error: Exception) -> Unparsable:
 
 def field_errors(document: object, rules: Rules) -> Iterator[FieldError]:
     if not isinstance(document, dict):
-        yield FieldError("$", f"must be an object, is {_kind_of(document)}", _shown(document))
+        yield FieldError("$", f"must be an object, is {kind_of(document)}", shown(document))
         return
     yield from _base_errors(document, rules)
     if isinstance(document.get("run"), dict):
         yield from _run_errors(document, rules)
         yield from _job_errors(document.get("job"), rules)
     elif _has_lost_its_run(document, rules):
-        yield _wrong("run", "an object", document["run"])
+        yield wrong("run", "an object", document["run"])
         yield from _job_errors(document["job"], rules)
     elif isinstance(document.get("dataset"), dict):
         yield from _dataset_errors(document["dataset"], "dataset", rules)
@@ -77,7 +77,7 @@ def field_errors(document: object, rules: Rules) -> Iterator[FieldError]:
     else:
         for name in ("run", "dataset", "job"):
             if name in document:
-                yield _wrong(name, "an object", document[name])
+                yield wrong(name, "an object", document[name])
         yield FieldError("$", "needs a run and a job, or a dataset, or a job")
         return
     for side in ("inputs", "outputs"):
@@ -97,13 +97,13 @@ def _base_errors(document: dict[str, Any], rules: Rules) -> Iterator[FieldError]
             if not (rules.lenient and name == "schemaURL"):
                 yield FieldError(name, "is required")
         elif not is_uri(document[name]):
-            yield _wrong(name, "an absolute URI", document[name])
+            yield wrong(name, "an absolute URI", document[name])
     event_type = document.get("eventType", UNSET)
     if event_type is UNSET or (event_type is None and rules.lenient):
         if rules.require_event_type and isinstance(document.get("run"), dict):
             yield FieldError("eventType", "is required by this organisation's settings")
     elif event_type not in EVENT_TYPES:
-        yield _wrong("eventType", f"one of {', '.join(EVENT_TYPES)}", event_type)
+        yield wrong("eventType", f"one of {', '.join(EVENT_TYPES)}", event_type)
 
 
 def _time_errors(document: dict[str, Any], rules: Rules) -> Iterator[FieldError]:
@@ -113,11 +113,11 @@ def _time_errors(document: dict[str, Any], rules: Rules) -> Iterator[FieldError]
     value = document["eventTime"]
     parsed = _parse_time(value)
     if parsed is None:
-        yield _wrong("eventTime", "a date-time such as 2026-01-31T12:00:00.000Z", value)
+        yield wrong("eventTime", "a date-time such as 2026-01-31T12:00:00.000Z", value)
     elif parsed.tzinfo is None and not rules.lenient:
-        yield FieldError("eventTime", "needs a time zone, such as a trailing Z", _shown(value))
+        yield FieldError("eventTime", "needs a time zone, such as a trailing Z", shown(value))
     elif not FIRST <= (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)) <= LAST:
-        yield FieldError("eventTime", "is out of range", _shown(value))
+        yield FieldError("eventTime", "is out of range", shown(value))
 
 
 def _parse_time(value: object) -> datetime | None:
@@ -137,12 +137,12 @@ def _run_errors(document: dict[str, Any], rules: Rules) -> Iterator[FieldError]:
         try:
             msgspec.convert(run["runId"], UUID)
         except msgspec.ValidationError:
-            yield _wrong("run.runId", "a UUID", run["runId"])
+            yield wrong("run.runId", "a UUID", run["runId"])
     yield from _facet_errors(run, "run", ("facets",), rules)
     if "job" not in document:
         yield FieldError("job", "is required")
     elif not isinstance(document["job"], dict):
-        yield _wrong("job", "an object", document["job"])
+        yield wrong("job", "an object", document["job"])
 
 
 def _job_errors(job: object, rules: Rules) -> Iterator[FieldError]:
@@ -153,7 +153,7 @@ def _job_errors(job: object, rules: Rules) -> Iterator[FieldError]:
 
 def _dataset_errors(dataset: object, path: str, rules: Rules) -> Iterator[FieldError]:
     if not isinstance(dataset, dict):
-        yield _wrong(path, "an object", dataset)
+        yield wrong(path, "an object", dataset)
         return
     yield from _name_errors(dataset, path)
     yield from _facet_errors(dataset, path, ("facets", "inputFacets", "outputFacets"), rules)
@@ -163,7 +163,7 @@ def _side_errors(datasets: object, side: str, rules: Rules) -> Iterator[FieldErr
     if datasets is None:
         return
     if not isinstance(datasets, list):
-        yield _wrong(side, "an array", datasets)
+        yield wrong(side, "an array", datasets)
         return
     for place, dataset in enumerate(datasets):
         yield from _dataset_errors(dataset, f"{side}[{place}]", rules)
@@ -176,9 +176,9 @@ def _name_errors(named: dict[str, Any], path: str) -> Iterator[FieldError]:
         if value is UNSET:
             yield FieldError(f"{path}.{part}", "is required")
         elif not isinstance(value, str):
-            yield _wrong(f"{path}.{part}", "a string", value)
+            yield wrong(f"{path}.{part}", "a string", value)
         elif not value.strip():
-            yield FieldError(f"{path}.{part}", "must not be empty", _shown(value))
+            yield FieldError(f"{path}.{part}", "must not be empty", shown(value))
         else:
             continue
         whole = False
@@ -194,7 +194,7 @@ def _facet_errors(owner: dict[str, Any], path: str, groups: tuple[str, ...], rul
             continue
         facets = owner[group]
         if not isinstance(facets, dict):
-            yield _wrong(f"{path}.{group}", "an object", facets)
+            yield wrong(f"{path}.{group}", "an object", facets)
             continue
         for name, body in facets.items():
             yield from _base_facet_errors(body, f"{path}.{group}.{name}", rules)
@@ -203,7 +203,7 @@ def _facet_errors(owner: dict[str, Any], path: str, groups: tuple[str, ...], rul
 def _base_facet_errors(body: object, path: str, rules: Rules) -> Iterator[FieldError]:
     if not isinstance(body, dict):
         if not (body is None and rules.lenient):
-            yield _wrong(path, "an object", body)
+            yield wrong(path, "an object", body)
         return
     if rules.lenient:
         return
@@ -211,9 +211,9 @@ def _base_facet_errors(body: object, path: str, rules: Rules) -> Iterator[FieldE
         if name not in body:
             yield FieldError(f"{path}.{name}", "is required on every facet")
         elif not is_uri(body[name]):
-            yield _wrong(f"{path}.{name}", "an absolute URI", body[name])
+            yield wrong(f"{path}.{name}", "an absolute URI", body[name])
     if not isinstance(body.get("_deleted", False), bool):
-        yield _wrong(f"{path}._deleted", "true or false", body["_deleted"])
+        yield wrong(f"{path}._deleted", "true or false", body["_deleted"])
 
 
 def name_bytes(namespace: str, name: str) -> int:
@@ -252,20 +252,21 @@ def nul_paths(value: object, path: str) -> Iterator[str]:
             yield path or "$"
     elif isinstance(value, dict):
         for name, part in value.items():
-            shown = name.replace("\x00", "\\u0000")
+            spelled = name.replace("\x00", "\\u0000")
             if "\x00" in name:
-                yield f"{path}.{shown}".lstrip(".")
-            yield from nul_paths(part, f"{path}.{shown}".lstrip("."))
+                yield f"{path}.{spelled}".lstrip(".")
+            yield from nul_paths(part, f"{path}.{spelled}".lstrip("."))
     elif isinstance(value, list):
         for place, part in enumerate(value):
             yield from nul_paths(part, f"{path}[{place}]")
 
 
-def _wrong(path: str, wanted: str, value: object) -> FieldError:
-    return FieldError(path, f"must be {wanted}, is {_kind_of(value)}", _shown(value))
+def wrong(path: str, wanted: str, value: object) -> FieldError:
+    """The error of a field that is something else than it must be."""
+    return FieldError(path, f"must be {wanted}, is {kind_of(value)}", shown(value))
 
 
-def _kind_of(value: object) -> str:
+def kind_of(value: object) -> str:
     if value is None:
         return "null"
     names = {
@@ -279,6 +280,6 @@ def _kind_of(value: object) -> str:
     return names.get(type(value), type(value).__name__)
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     return text if len(text) <= 120 else text[:117] + "..."

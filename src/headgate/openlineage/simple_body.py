@@ -15,7 +15,7 @@ from msgspec import Meta, Struct, inspect
 
 from headgate.domain.names import MAX_NAME_BYTES
 from headgate.errors import FieldError, InvalidFields
-from headgate.openlineage.explain import unparsable
+from headgate.openlineage.explain import kind_of, shown, unparsable, wrong
 from headgate.openlineage.validate import check_text
 
 # A payload is kept whole inside its event, four levels down from where it came in; events may nest 64 deep.
@@ -154,9 +154,9 @@ class Body(NamedTuple):
 
     def refuse_long(self, names: Iterable[str]) -> None:
         """Raise for every field that holds one of these names; do nothing without names."""
-        wrong = set(names)
+        too_long = set(names)
         message = f"takes more than {MAX_NAME_BYTES} bytes together with its namespace"
-        errors = [FieldError(path, message, _shown(text)) for path, text in _strings(self.sent) if text in wrong]
+        errors = [FieldError(path, message, shown(text)) for path, text in _strings(self.sent) if text in too_long]
         if errors:
             raise InvalidFields(errors, hint=HINT)
 
@@ -185,7 +185,7 @@ def name_fits(namespace: str, name: str) -> bool:
 
 def _read_moment(kind: type, value: object) -> Moment:
     if not isinstance(value, str):
-        raise ValueError(f"must be a time, is {_kind_of(value)}")
+        raise ValueError(f"must be a time, is {kind_of(value)}")
     try:
         at = Moment.fromisoformat(value.strip())
         at = (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
@@ -207,25 +207,25 @@ def _wrong_fields(value: object, kind: inspect.Type, path: str) -> Iterator[Fiel
             yield from _wrong_members(value, kind, path)
         case inspect.ListType():
             if not isinstance(value, list):
-                yield _wrong(path, "an array", value)
+                yield wrong(path, "an array", value)
                 return
             for place, item in enumerate(value):
                 yield from _wrong_fields(item, kind.item_type, f"{path}[{place}]")
         case inspect.DictType():
             if not isinstance(value, dict):
-                yield _wrong(path, "an object", value)
+                yield wrong(path, "an object", value)
                 return
             for key, item in value.items():
                 yield from _wrong_fields(key, kind.key_type, _join(path, key))
                 yield from _wrong_fields(item, kind.value_type, _join(path, key))
         case _:
             if message := _wrong_leaf(value, kind):
-                yield FieldError(path, message, _shown(value))
+                yield FieldError(path, message, shown(value))
 
 
 def _wrong_members(value: object, kind: inspect.StructType, path: str) -> Iterator[FieldError]:
     if not isinstance(value, dict):
-        yield _wrong(path or "$", "an object", value)
+        yield wrong(path or "$", "an object", value)
         return
     for field in kind.fields:
         at = f"{path}.{field.encode_name}".lstrip(".")
@@ -239,16 +239,16 @@ def _wrong_leaf(value: object, kind: inspect.Type) -> str | None:
     match kind:
         case inspect.StrType():
             if not isinstance(value, str):
-                return f"must be a string, is {_kind_of(value)}"
+                return f"must be a string, is {kind_of(value)}"
             return "must not be empty" if kind.pattern and not value.strip() else None
         case inspect.IntType():
             return _wrong_count(value)
         case inspect.FloatType():
             if isinstance(value, bool) or not isinstance(value, int | float):
-                return f"must be a number, is {_kind_of(value)}"
+                return f"must be a number, is {kind_of(value)}"
             return None if abs(value) <= 1.7976931348623157e308 else "is out of range"
         case inspect.BoolType():
-            return None if isinstance(value, bool) else f"must be true or false, is {_kind_of(value)}"
+            return None if isinstance(value, bool) else f"must be true or false, is {kind_of(value)}"
         case inspect.EnumType():
             words = [word for group in _WORDS.values() for word in group]
             return None if Status._missing_(value) else f"must be one of {', '.join(words)}"
@@ -260,7 +260,7 @@ def _wrong_leaf(value: object, kind: inspect.Type) -> str | None:
 
 def _wrong_count(value: object) -> str | None:
     if isinstance(value, bool) or not isinstance(value, int):
-        return f"must be a whole number, is {_kind_of(value)}"
+        return f"must be a whole number, is {kind_of(value)}"
     if value < 0:
         return "must not be negative"
     return None if value <= 9_223_372_036_854_775_807 else "is larger than a 64-bit number"
@@ -298,17 +298,3 @@ def _join(path: str, key: str) -> str:
     if key.isidentifier():
         return f"{path}.{key}".lstrip(".")
     return f"{path}[{msgspec.json.encode(key).decode()}]"
-
-
-def _wrong(path: str, wanted: str, value: object) -> FieldError:
-    return FieldError(path, f"must be {wanted}, is {_kind_of(value)}", _shown(value))
-
-
-def _kind_of(value: object) -> str:
-    names = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "an array"}
-    return "null" if value is None else names.get(type(value), "an object")
-
-
-def _shown(value: object) -> str:
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return text if len(text) <= 120 else text[:117] + "..."

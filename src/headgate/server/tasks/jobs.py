@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from headgate.server.db.pool import Connection, Record
+from headgate.server.db.pool import Connection, Record, set_organization
 from headgate.server.db.queries import Queries
 
 Q = Queries("headgate.server.tasks")
@@ -30,7 +30,7 @@ async def take_note(conn: Connection, task: Record) -> None:
 async def _in_batches(conn: Connection, query: str, task: Record) -> None:
     while True:
         async with conn.transaction():
-            await conn.execute("SELECT set_config('headgate.organization_id', $1, true)", str(task["organization_id"]))
+            await set_organization(conn, task["organization_id"])
             status = await conn.execute(query, task["organization_id"], CLEANUP_BATCH)
         if int(status.split()[-1]) < CLEANUP_BATCH:
             return
