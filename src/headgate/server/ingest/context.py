@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -21,12 +22,20 @@ MAX_FACET_BYTES = 1024 * 1024
 class Context:
     """One organisation's part of a group: its transaction, and its ids."""
 
-    def __init__(self, conn: Connection, organization_id: UUID, ids: GroupMemory, pending: Sequence[Touches]) -> None:
+    def __init__(
+        self,
+        conn: Connection,
+        organization_id: UUID,
+        ids: GroupMemory,
+        pending: Sequence[Touches],
+        touches: Touches,
+    ) -> None:
         self.conn = conn
         self.organization_id = organization_id
         self.ids = ids
-        # What was seen again lately and is not in the database yet.
+        # What was seen again lately and is not in the database yet: by groups before, and by this one.
         self.pending = pending
+        self.touches = touches
 
     def job_id(self, facts: Facts) -> UUID | None:
         return None if facts.job is None else self.ids.jobs[facts.job]
@@ -67,6 +76,20 @@ class Context:
             await self.conn.execute(
                 Q.insert_follow_ups, self.organization_id, list(kinds), list(runs), list(datasets), texts
             )
+
+
+async def write_touches(conn: Connection, organization_id: UUID, touches: Touches) -> None:
+    """Write when known uses and edges were last seen."""
+    uses = [(*key, *touches.uses[key]) for key in sorted(touches.uses, key=str)]
+    edges = [(*key, *touches.edges[key]) for key in sorted(touches.edges)]
+    await conn.execute(Q.touch_lineage, organization_id, *as_columns(uses, 8), *as_columns(edges, 7))
+
+
+def as_columns(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
+    """Rows as the arrays of an `unnest`, which fills up the shorter ones: a column without values need not travel."""
+    if not rows:
+        return [[] for _ in range(width)]
+    return [list(column) if any(value is not None for value in column) else [] for column in zip(*rows, strict=True)]
 
 
 def storable(body: bytes) -> str | None:

@@ -79,6 +79,8 @@ _ARRAY = {"type": "array", "items": _EVENT}
 _ROUTES: list[tuple[str, str, dict[str, Any], dict[int, tuple[str, dict[str, Any]]]]] = [
     ("/api/v1/lineage", "Store one OpenLineage event", _EVENT,
      {201: ("Stored", _SINGLE), 200: ("Known already", _SINGLE)}),
+    ("/marquez/api/v1/lineage", "Store one OpenLineage event, where Marquez's clients send it", _EVENT,
+     {201: ("Stored", _SINGLE), 200: ("Known already", _SINGLE)}),
     ("/api/v1/lineage/batch", "Store an array of events, answered in the specification's batch shape", _ARRAY,
      {200: ("All stored or known", _BATCH), 207: ("Some refused", _BATCH)}),
     ("/api/v1/lineage/events", "Store an array of events, answered one result an event", _ARRAY,

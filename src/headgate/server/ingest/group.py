@@ -133,11 +133,15 @@ class GroupWriter:
         async with self._database.tenant(source.organization_id) as conn:
             return await IngestStore(conn, source.organization_id, self._counters).known_keys(keys)
 
-    async def flush_touches(self) -> None:
-        """Write when known lineage was last seen: several times a second, and before the writer stops."""
+    def has_touches(self, organization_id: UUID) -> bool:
+        """Whether times of known lineage wait to be written, or are being written."""
+        return organization_id in self._touches or organization_id in self._being_touched
+
+    async def flush_touches(self, only: UUID | None = None) -> None:
+        """Write when known lineage was last seen: several times a second, before a read, and at the end."""
         async with self._touching:
-            pending = self._being_touched = self._touches
-            self._touches = {}
+            wanted = list(self._touches) if only is None else [only]
+            pending = self._being_touched = {id_: self._touches.pop(id_) for id_ in wanted if id_ in self._touches}
             try:
                 for organization_id in list(pending):
                     if await self._touch(organization_id, pending[organization_id]):

@@ -122,6 +122,10 @@ UPDATE datasets d
 -- Makes these edges the current ones of a job and its output, if its newest event says so.
 SELECT store_column_lineage($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 
+-- name: carry_lineage
+-- Lets what led into datasets lead into those that they were renamed to.
+SELECT carry_lineage($1, $2, $3, $4);
+
 -- name: lock_schemas
 -- The current schema of each dataset, with the dataset locked in order.
 SELECT d.id AS dataset_id, d.schema_by, v.id AS version_id, v.version, v.schema_hash, v.fields, v.valid_from,

@@ -18,6 +18,8 @@ from headgate.openlineage.facts import DatasetUse, Facts, Metric
 from headgate.server.ingest.memory import Memory, UseKey
 
 NO_RUN = UUID(int=0)
+# Changes that are news however often they happen.
+MOVES = frozenset({"DROP", "RENAME"})
 _STATES = {
     RunState.START: "start_at",
     RunState.RUNNING: "running_at",
@@ -223,15 +225,15 @@ class UseRow(Struct):
     schema_at: datetime | None = None
     contents: list[Content] = []
 
-    def add(self, facts: Facts, use: DatasetUse, completed_at: datetime | None) -> None:
+    def add(self, facts: Facts, use: DatasetUse, sender: UUID | None, completed_at: datetime | None) -> None:
         """Take in one more event; the caller adds them in time order."""
         at = facts.event_time
         self.last_at = at
         self.completed_at = completed_at or self.completed_at
         if use.facets_hash is not None:
             before = self.start_hash if facts.event_type == "START" else self.facets_hash
-            if before != use.facets_hash:
-                self.contents.append(Content(facts, use, self.job_id, self.dataset_id))
+            if before != use.facets_hash or use.lifecycle in MOVES:
+                self.contents.append(Content(facts, use, sender, self.dataset_id))
             if facts.event_type == "START":
                 self.start_hash = use.facets_hash
             else:
@@ -253,14 +255,14 @@ class UseRow(Struct):
         return self.job_id, self.dataset_id, self.role
 
     @property
-    def has_dropped(self) -> bool:
-        """Whether the dataset was dropped, which is news however often it happens."""
-        return any(content.use.lifecycle == "DROP" for content in self.contents)
+    def has_moved(self) -> bool:
+        """Whether the dataset was dropped or renamed."""
+        return any(content.use.lifecycle in MOVES for content in self.contents)
 
     def is_known(self, memory: Memory) -> bool:
         """Whether all that this group shows of it is what was stored last."""
         phases = (self.start_hash is not None) + (self.facets_hash is not None)
-        if self.job_id is None or len(self.contents) > phases or self.has_dropped:
+        if self.job_id is None or len(self.contents) > phases or self.has_moved:
             return False
         known = memory.use(self.key)
         return (
@@ -280,11 +282,13 @@ def fold_uses(events: Sequence[Facts], runs: Mapping[UUID, RunRow], ids: Memory)
         for use in facts.uses:
             if use.role == "output" and is_test:
                 continue
-            key = (job_id, ids.datasets[use.key], use.role)
+            # Who drops a dataset has not written it: what the event says is kept, as of no job.
+            is_drop = use.role == "output" and use.lifecycle == "DROP"
+            key = (None if is_drop else job_id, ids.datasets[use.key], use.role)
             row = rows.get(key)
             if row is None:
                 row = rows[key] = UseRow(*key, facts.event_time, facts.event_time)
-            row.add(facts, use, completed_at)
+            row.add(facts, use, job_id, completed_at)
     return [rows[key] for key in sorted(rows, key=lambda key: (key[0] or NO_RUN, key[1], key[2]))]
 
 

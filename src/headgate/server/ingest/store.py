@@ -11,14 +11,16 @@ import asyncpg
 
 from headgate.domain.run import Verdict, judge
 from headgate.openlineage.facts import Facts
+from headgate.openlineage.marks import marks_of
 from headgate.server.db.pool import DATABASE_GONE, Connection
 from headgate.server.ingest.batch import Prepared, named_datasets
 from headgate.server.ingest.content import store_columns, store_facets, store_job_facets
-from headgate.server.ingest.context import Context, Q
+from headgate.server.ingest.context import Context, Q, as_columns, write_touches
 from headgate.server.ingest.counters import IngestCounters
 from headgate.server.ingest.edges import EdgeSpan, fold_edges, has_too_many_edges, touch_completed
 from headgate.server.ingest.memory import EdgeKey, GroupMemory, Touches
 from headgate.server.ingest.quality import store_stages, store_tests
+from headgate.server.ingest.renames import carry_renamed, is_renamed
 from headgate.server.ingest.rows import (
     Content,
     RunRow,
@@ -92,7 +94,7 @@ class IngestStore:
         new = [event for event, verdict in zip(events, verdicts, strict=True) if verdict != Verdict.DUPLICATE]
         refused = {event.key: v for event, v in zip(events, verdicts, strict=True) if v in REASONS}
         accepted = [event.facts for event in new if event.key not in refused]
-        context = Context(self._conn, self._organization_id, ids, self._pending)
+        context = Context(self._conn, self._organization_id, ids, self._pending, touches)
         await self._learn_names(context, accepted)
         await self._store(context, tenant_code, new, refused, accepted, held, touches)
         if refused:
@@ -104,9 +106,7 @@ class IngestStore:
 
     async def touch(self, touches: Touches) -> None:
         """Write when known uses and edges were last seen."""
-        uses = [(*key, *touches.uses[key]) for key in sorted(touches.uses, key=str)]
-        edges = [(*key, *touches.edges[key]) for key in sorted(touches.edges)]
-        await self._conn.execute(Q.touch_lineage, self._organization_id, *_columns(uses, 8), *_columns(edges, 7))
+        await write_touches(self._conn, self._organization_id, touches)
 
     async def known_keys(self, keys: Sequence[bytes]) -> set[bytes]:
         rows = await self._conn.fetch(Q.find_known_keys, self._organization_id, list(keys))
@@ -154,11 +154,11 @@ class IngestStore:
             Q.store_events,
             self._organization_id,
             tenant_code,
-            *_columns(log_rows, 8),
-            *_columns([run.columns() for run in runs.values()], 17),
-            *_columns([use.columns() for use in uses], 12),
-            *_columns(edges, 7),
-            *_columns(metrics, 9),
+            *as_columns(log_rows, 8),
+            *as_columns([run.columns() for run in runs.values()], 17),
+            *as_columns([use.columns() for use in uses], 12),
+            *as_columns(edges, 7),
+            *as_columns(metrics, 9),
             timeout=120,
         )
         await self._store_secondary(context, accepted, uses, stale)
@@ -171,7 +171,7 @@ class IngestStore:
         if not known:
             return metrics
         windows = [(*metric[:4], *runs[metric[2]].course.window, *metric[5:]) for metric in known]
-        kept = await self._conn.fetchval(Q.supersede_metrics, self._organization_id, *_columns(windows, 10))
+        kept = await self._conn.fetchval(Q.supersede_metrics, self._organization_id, *as_columns(windows, 10))
         return [metric for metric in metrics if metric[2] not in held] + [known[place - 1] for place in kept]
 
     async def _compare(self, uses: Sequence[UseRow]) -> Stale:
@@ -183,7 +183,7 @@ class IngestStore:
                     seen.add_use(key, *touches.uses[key])
         if seen:
             await self.touch(seen)
-        columns = _columns([use.columns() for use in uses], 12)
+        columns = as_columns([use.columns() for use in uses], 12)
         row = await self._conn.fetchrow(Q.compare_uses, self._organization_id, *columns[:3], *columns[6:9], columns[10])
         return Stale(*row)
 
@@ -196,6 +196,7 @@ class IngestStore:
             ("job facets", [facts for facts in accepted if _has_new_job_facets(facts, context.ids)], store_job_facets),
             ("facets", facets, store_facets),
             ("column lineage", _contents(uses, stale.columns), store_columns),
+            ("renames", [content for content in facets if is_renamed(content)], carry_renamed),
             ("schemas", _contents(uses, stale.schemas), store_schemas),
             ("tests", [facts for facts in accepted if facts.tests], store_tests),
             ("stages", [facts for facts in accepted if facts.stages], store_stages),
@@ -246,9 +247,9 @@ def _judge_all(events: Sequence[Prepared], verdicts: list[Verdict], held: dict[U
 def _log_row(event: Prepared, verdict: Verdict | None, ids: GroupMemory) -> tuple[Any, ...]:
     facts = event.facts
     job_id = None if facts.job is None else ids.jobs.get(facts.job)
-    mark = REASONS[verdict] if verdict is not None else "lenient" if facts.lenient else None
+    note = REASONS[verdict] if verdict is not None else marks_of(facts)
     return (
-        facts.kind, facts.event_type, facts.event_time, facts.run_id, job_id, facts.producer, mark, event.packed,
+        facts.kind, facts.event_type, facts.event_time, facts.run_id, job_id, facts.producer, note, event.packed,
     )  # fmt: skip
 
 
@@ -293,14 +294,7 @@ def _remember(uses: Sequence[UseRow], stale: Stale, ids: GroupMemory) -> None:
 
 def _contents(uses: Sequence[UseRow], stale: Sequence[int]) -> list[Content]:
     """Contents that are not known, oldest first. Several in one group are all looked at: see `UseRow`."""
-    always = {place for place, use in enumerate(uses) if len(use.contents) > 1 or use.has_dropped}
+    always = {place for place, use in enumerate(uses) if len(use.contents) > 1 or use.has_moved}
     places = sorted(always | {place - 1 for place in stale})
     found = [content for place in places for content in uses[place].contents]
     return sorted(found, key=lambda content: content.facts.event_time)
-
-
-def _columns(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
-    """Rows as the arrays of an `unnest`, which fills up the shorter ones: a column without values need not travel."""
-    if not rows:
-        return [[] for _ in range(width)]
-    return [list(column) if any(value is not None for value in column) else [] for column in zip(*rows, strict=True)]
