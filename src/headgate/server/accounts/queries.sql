@@ -9,7 +9,8 @@ RETURNING id, name, slug, tenant_id, tenant_code, settings, created_at, updated_
 -- The work that an organisation needs done again and again.
 INSERT INTO outbox (organization_id, kind, repeat_s)
 VALUES ($1, 'cleanup_idempotency', 3600),
-       ($1, 'cleanup_refused', 3600)
+       ($1, 'cleanup_refused', 3600),
+       ($1, 'index_search', 60)
 ON CONFLICT (organization_id, kind) WHERE repeat_s IS NOT NULL
 DO NOTHING;
 

@@ -16,12 +16,15 @@ from headgate.server.db.pool import Record
 from headgate.server.deps import Admin, Auth, Caller, Db, Reader
 from headgate.server.pagination import Paged
 from headgate.server.problems import problems
+from headgate.server.routing import RawRoute
 from headgate.server.tokens import new_invite_token, new_key
 from headgate.settings import Settings
 
 _REFUSALS = problems(Unauthenticated, Forbidden)
-auth_router = APIRouter(prefix="/api/v1/auth", tags=["accounts"])
-organization_router = APIRouter(prefix="/api/v1/organization", tags=["accounts"], responses=_REFUSALS)
+auth_router = APIRouter(prefix="/api/v1/auth", tags=["accounts"], route_class=RawRoute)
+organization_router = APIRouter(
+    prefix="/api/v1/organization", tags=["accounts"], route_class=RawRoute, responses=_REFUSALS
+)
 
 
 async def _passwords(request: Request) -> Passwords:

@@ -1,215 +1,166 @@
-"""Alias rules, merges and name patterns of one organisation in the database."""
+"""Datasets of one organisation in the database: lists, one with all that is known of it, tags and notes."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 from uuid import UUID
 
-import asyncpg
+import msgspec
 
-from headgate.domain.names import (
-    DEFAULT_PATTERNS,
-    AliasRule,
-    Pattern,
-    Patterns,
-    compile_rules,
-)
-from headgate.errors import ConfigError, Conflict, FieldError, InvalidFields, NotFound
-from headgate.server.catalog.plan import Change, Kind, Match, Name, matches, orphans_fixed, plan
 from headgate.server.db.pool import Connection, Record
 from headgate.server.db.queries import Queries
-from headgate.server.pagination import NumberedPage, Page
+from headgate.server.pagination import SortedPage
 
-NOTICES = "headgate_organization"
-MAX_RULES = 1000
-MAX_PATTERNS = 100
-# Events of the organisation wait while a rule is applied, so one rule may not take minutes.
-MAX_CHANGES = 5000
+Q = Queries("headgate.server.catalog")
 
-_REFUSED_MERGE = "HG003"
-_NAMES_AT_ONCE = 5000
-_defaults = {pattern.name: pattern for pattern in DEFAULT_PATTERNS.items}
-_sql = Queries("headgate.server.catalog")
+MAX_JOBS = 1000
+
+Row = dict[str, Any]
 
 
-class Effect(NamedTuple):
-    """What a rule does to the datasets that exist."""
+class Filters(NamedTuple):
+    """Which datasets a list shows; None is any."""
 
-    changes: list[Change]
-    orphans_fixed: int
+    namespace: str | None = None
+    type: str | None = None
+    tag: str | None = None
+    text: str | None = None
+    has_incident: bool | None = None
+    dropped: bool = False
 
 
 class CatalogStore:
-    """The names of one organisation, on a connection that has it set."""
+    """On a connection that has the organisation set."""
 
     def __init__(self, conn: Connection, organization_id: UUID) -> None:
         self._conn = conn
         self._organization_id = organization_id
 
-    async def lock(self) -> None:
-        """Keep events out until the transaction ends; to be asked for before anything else is changed."""
-        await self._conn.execute(_sql.lock_names, self._organization_id)
-
-    async def rules(self, page: NumberedPage) -> Sequence[Record]:
-        rows: Sequence[Record] = await self._conn.fetch(
-            _sql.list_rules, self._organization_id, page.number, page.id, page.limit + 1
+    async def page(self, page: SortedPage, filters: Filters) -> tuple[list[Row], str | None]:
+        """Datasets of a page, and the cursor of the next."""
+        column, descends = page.sort.lstrip("-"), page.sort.startswith("-")
+        found = await self._conn.fetch(
+            Q.list_page, self._organization_id, column, descends, page.value, page.id, page.limit + 1, *filters
         )
-        return rows
+        rows, cursor = page.cut(found, "place")
+        return await self.describe([row["id"] for row in rows]), cursor
 
-    async def effect(self, rule: AliasRule, position: int | None) -> Effect:
-        """What the rule would do at this position, or after all others."""
-        rows = await self._conn.fetch(_sql.list_all_rules, self._organization_id)
-        before = [row for row in rows if position is None or row["position"] < position]
-        earlier = compile_rules((row["pattern"], row["canonical"]) for row in before)
-        found = await self._matches(rule, earlier)
-        targets = sorted({match.target for match in found})
-        changes = plan(found, await self._holders(targets))
-        return Effect(changes, await self._orphans_fixed(changes))
+    async def describe(self, dataset_ids: Sequence[UUID]) -> list[Row]:
+        if not dataset_ids:
+            return []
+        rows = await self._conn.fetch(Q.describe_datasets, self._organization_id, dataset_ids)
+        return [dict(row) for row in rows]
 
-    async def add_rule(self, rule: AliasRule, position: int | None, created_by: UUID | None) -> Record:
-        rows = await self._conn.fetch(_sql.list_all_rules, self._organization_id)
-        same = next((row for row in rows if row["pattern"] == rule.pattern), None)
-        if same is not None:
-            raise Conflict(
-                f"there is already a rule for {rule.pattern!r}", hint=f"remove the rule '{same['id']}' first"
-            )
-        if len(rows) >= MAX_RULES:
-            raise Conflict(
-                f"the organisation has {MAX_RULES} alias rules", hint="remove some, or use variables in patterns"
-            )
-        end = rows[-1]["position"] + 1 if rows else 1
-        place = end if position is None else min(position, end)
-        await self._conn.execute(_sql.make_room_for_rule, self._organization_id, place)
-        row = await self._conn.fetchrow(
-            _sql.insert_rule, self._organization_id, place, rule.pattern, rule.canonical, created_by
+    async def get(self, dataset_id: UUID) -> Row:
+        """All that is known of a dataset that exists."""
+        await self.settle()
+        (row,) = await self.describe([dataset_id])
+        producers, producer_count = await self._jobs(dataset_id, "output")
+        consumers, consumer_count = await self._jobs(dataset_id, "input")
+        return row | {
+            "aliases": [dict(alias) for alias in await self._fetch(Q.list_aliases, dataset_id)],
+            "facets": {facet["name"]: _facet(facet) for facet in await self._fetch(Q.list_facets, dataset_id)},
+            "producers": producers,
+            "producer_count": producer_count,
+            "consumers": consumers,
+            "consumer_count": consumer_count,
+            "fields": await self._fields(dataset_id),
+            "latest_run": _run(await self._fetchrow(Q.get_latest_run, dataset_id)),
+            "partition_keys": [key["partition_key"] for key in await self._fetch(Q.list_partition_keys, dataset_id)],
+            "merged_ids": [merged["id"] for merged in await self._fetch(Q.list_merged, dataset_id)],
+            "notes": _optional(await self._fetchrow(Q.get_note, dataset_id)),
+        }
+
+    async def settle(self) -> None:
+        await self._conn.execute(Q.settle_stats, self._organization_id)
+
+    async def status(self, dataset_ids: Sequence[UUID]) -> Sequence[Record]:
+        await self.settle()
+        return await self._fetch(Q.list_status, dataset_ids)
+
+    async def columns(self, dataset_id: UUID) -> list[str] | None:
+        """Names of the current schema's columns; None if no schema is known."""
+        row = await self._fetchrow(Q.get_fields, dataset_id)
+        return None if row is None else [field["name"] for field in msgspec.json.decode(row["fields"])]
+
+    async def hold_names(self) -> None:
+        """Keep datasets from being merged away until the transaction ends; to be asked for before looking one up."""
+        await self._conn.execute(Q.hold_names, self._organization_id)
+
+    async def set_note(self, dataset_id: UUID, changes: dict[str, Any], author: UUID | None) -> None:
+        await self._conn.execute(
+            Q.set_note,
+            self._organization_id,
+            dataset_id,
+            changes.get("description"),
+            changes.get("owners"),
+            author,
+            "description" in changes,
+            "owners" in changes,
         )
-        await self._announce()
-        return row
+        await self._conn.execute(Q.delete_empty_note, self._organization_id, dataset_id)
 
-    async def apply(self, changes: Sequence[Change], rule_id: UUID) -> list[UUID | None]:
-        """Carry out a plan; for each change the id that undoes it, or None if there was nothing to do."""
-        if len(changes) > MAX_CHANGES:
-            raise Conflict(
-                f"the rule would change {len(changes)} datasets, more than {MAX_CHANGES} at once",
-                hint="narrow the pattern and make several rules",
-            )
-        return [await self._apply(change, rule_id) for change in changes]
+    async def add_tag(self, dataset_id: UUID, column: str, tag: str, author: UUID | None) -> None:
+        await self._conn.execute(Q.add_tag, self._organization_id, dataset_id, column, tag, author)
 
-    async def remove_rule(self, rule_id: UUID, *, undo: bool) -> int:
-        """Remove a rule and, if wanted, what it did; how many changes were undone."""
-        if await self._conn.fetchrow(_sql.delete_rule, self._organization_id, rule_id) is None:
-            raise NotFound(f"there is no alias rule '{rule_id}' in this organisation")
-        await self._announce()
-        rows = await self._conn.fetch(_sql.list_rule_merges, self._organization_id, rule_id) if undo else []
-        for row in rows:
-            await self.undo(row["id"])
-        return len(rows)
-
-    async def merges(self, page: Page) -> Sequence[Record]:
-        rows: Sequence[Record] = await self._conn.fetch(
-            _sql.list_merges, self._organization_id, page.at, page.id, page.limit + 1, None
-        )
-        return rows
-
-    async def merge(self, one: UUID, other: UUID) -> Record:
-        for dataset_id in (one, other):
-            if not await self._conn.fetchval(_sql.count_datasets, self._organization_id, [dataset_id]):
-                raise NotFound(f"there is no dataset '{dataset_id}' in this organisation")
-        async with _refusals():
-            merge_id = await self._conn.fetchval(_sql.merge_datasets, self._organization_id, one, other, "manual", None)
-        if merge_id is None:
-            raise Conflict(f"'{one}' and '{other}' are one dataset already")
-        return await self._merge(merge_id)
-
-    async def undo(self, merge_id: UUID) -> Record:
-        merge = await self._merge(merge_id)
-        if merge is None:
-            raise NotFound(f"there is no merge '{merge_id}' in this organisation")
-        async with _refusals():
-            await self._conn.execute(_sql.undo_merge, self._organization_id, merge_id)
-        return await self._merge(merge_id)
-
-    async def own_patterns(self) -> dict[str, Pattern]:
-        rows = await self._conn.fetch(_sql.list_patterns, self._organization_id)
-        return {row["name"]: Pattern(**dict(row)) for row in rows}
-
-    async def patterns(self) -> Patterns:
-        """The patterns that apply: the defaults, with the organisation's own laid over them."""
-        return Patterns.from_rows((_defaults | await self.own_patterns()).values())
-
-    async def set_pattern(self, pattern: Pattern) -> None:
-        own = await self.own_patterns()
-        try:
-            Patterns.from_rows((_defaults | own | {pattern.name: pattern}).values())
-        except ConfigError as error:
-            raise InvalidFields([FieldError("regex", error.message, pattern.regex[:120])], hint=error.hint) from error
-        if pattern.name not in own and len(own) >= MAX_PATTERNS:
-            raise Conflict(
-                f"the organisation has {MAX_PATTERNS} name patterns of its own", hint="remove or combine some"
-            )
-        await self._conn.execute(_sql.upsert_pattern, self._organization_id, *pattern)
-        await self._announce()
-
-    async def reset_pattern(self, name: str) -> None:
-        row = await self._conn.fetchrow(_sql.delete_pattern, self._organization_id, name)
-        if row is None and name not in _defaults:
-            raise NotFound(f"there is no name pattern {name!r}", hint="see GET /api/v1/name-patterns")
-        await self._announce()
-
-    async def _matches(self, rule: AliasRule, earlier: Sequence[AliasRule]) -> list[Match]:
-        patterns = await self.patterns()
-        found: list[Match] = []
-        # In portions: an organisation may have a million names, and others want their turn meanwhile.
-        names = await self._conn.cursor(_sql.list_names, self._organization_id)
-        while rows := await names.fetch(_NAMES_AT_ONCE):
-            found += matches(rows, rule, earlier, patterns)
+    async def has_facet_tag(self, dataset_id: UUID, column: str, tag: str) -> bool:
+        found: bool = await self._conn.fetchval(Q.has_facet_tag, self._organization_id, dataset_id, column, tag)
         return found
 
-    async def _holders(self, targets: Sequence[Name]) -> dict[Name, UUID]:
-        rows = await self._conn.fetch(
-            _sql.find_names,
-            self._organization_id,
-            [namespace for namespace, _ in targets],
-            [name for _, name in targets],
-        )
-        return {(row["namespace"], row["name"]): row["dataset_id"] for row in rows}
+    async def remove_tag(self, dataset_id: UUID, column: str, tag: str) -> None:
+        await self._conn.execute(Q.remove_tag, self._organization_id, dataset_id, column, tag)
 
-    async def _orphans_fixed(self, changes: Sequence[Change]) -> int:
-        joined = [change for change in changes if change.kind is Kind.merge]
-        ids = {change.match.dataset_id for change in joined} | {
-            change.other_id for change in joined if change.other_id is not None
-        }
-        rows = await self._conn.fetch(_sql.list_evidence, self._organization_id, list(ids))
-        written = {row["id"] for row in rows if row["is_written"]}
-        tested = {row["id"] for row in rows if row["is_tested"]}
-        return orphans_fixed(joined, written, tested)
+    async def tags(self, after: str, limit: int) -> Sequence[Record]:
+        rows: Sequence[Record] = await self._conn.fetch(Q.list_tags, self._organization_id, after, limit)
+        return rows
 
-    async def _apply(self, change: Change, rule_id: UUID) -> UUID | None:
-        match = change.match
-        query = _sql.merge_datasets if change.kind is Kind.merge else _sql.rename_dataset
-        arguments: tuple[object, ...] = (match.dataset_id, change.other_id, "rule", rule_id)
-        if change.kind is not Kind.merge:
-            is_primary = change.kind is Kind.rename
-            arguments = (match.dataset_id, *match.target, match.target_display, is_primary, rule_id)
-        async with _refusals():
-            merge_id: UUID | None = await self._conn.fetchval(query, self._organization_id, *arguments)
-        return merge_id
+    async def _fetch(self, query: str, argument: object) -> Sequence[Record]:
+        rows: Sequence[Record] = await self._conn.fetch(query, self._organization_id, argument)
+        return rows
 
-    async def _merge(self, merge_id: UUID) -> Record:
-        return await self._conn.fetchrow(_sql.list_merges, self._organization_id, None, None, 1, merge_id)
+    async def _fetchrow(self, query: str, dataset_id: UUID) -> Record | None:
+        return await self._conn.fetchrow(query, self._organization_id, dataset_id)
 
-    async def _announce(self) -> None:
-        await self._conn.execute(_sql.notify, NOTICES, str(self._organization_id))
+    async def _jobs(self, dataset_id: UUID, role: str) -> tuple[list[Row], int]:
+        rows = await self._conn.fetch(Q.list_jobs, self._organization_id, dataset_id, role, MAX_JOBS)
+        jobs = [dict(row) for row in rows]
+        total = [job.pop("total") for job in jobs]
+        return jobs, total[0] if total else 0
+
+    async def _fields(self, dataset_id: UUID) -> list[Row]:
+        row = await self._fetchrow(Q.get_fields, dataset_id)
+        if row is None:
+            return []
+        tags = {tagged["column_name"]: tagged["tags"] for tagged in await self._fetch(Q.list_column_tags, dataset_id)}
+        return [_field(field, tags) for field in msgspec.json.decode(row["fields"])]
 
 
-@asynccontextmanager
-async def _refusals() -> AsyncIterator[None]:
-    """What the database refuses in so many words is a conflict."""
-    try:
-        yield
-    except asyncpg.PostgresError as error:
-        if error.sqlstate != _REFUSED_MERGE:
-            raise
-        raise Conflict(str(error), hint=error.hint) from error
+def _facet(row: Record) -> Row:
+    return {"body": msgspec.Raw(row["body"].encode()), "event_time": row["event_time"], "job": _job(row)}
+
+
+def _job(row: Record) -> Row | None:
+    if row["job_id"] is None:
+        return None
+    return {"id": row["job_id"], "namespace": row["job_namespace"], "name": row["job_name"]}
+
+
+def _run(row: Record | None) -> Row | None:
+    if row is None:
+        return None
+    return {**{name: row[name] for name in ("run_id", "state", "started_at", "ended_at")}, "job": _job(row)}
+
+
+def _field(field: Row, tags: dict[str, list[str]]) -> Row:
+    return {
+        "name": field["name"],
+        "type": field["type"],
+        "nullable": field.get("nullable", True),
+        "description": field.get("description"),
+        "tags": tags.get(field["name"], []),
+    }
+
+
+def _optional(row: Record | None) -> Row | None:
+    return None if row is None else dict(row)

@@ -65,3 +65,7 @@ DELETE FROM refused_events r
 -- name: ensure_partitions
 -- Partitions of the months to come.
 SELECT ensure_partitions();
+
+-- name: settle_stats
+-- Brings the stats of so many of the organisation's datasets up to date; whether some are left.
+SELECT settle_dataset_stats($1, $2);
