@@ -1,0 +1,1 @@
+"""The index of words that lead to datasets, columns, jobs and pipelines."""
