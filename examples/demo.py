@@ -34,6 +34,14 @@ HOST, PORT = "127.0.0.1", 8642
 EVENTS = Path(__file__).parent / "shop" / "events.ndjson"
 READY_S, STOP_S = 60, 25
 Json = dict[str, Any]
+# Commands to try, and what their answer has to hold for the demo to be right.
+QUESTIONS = (
+    ("Where does the revenue come from?", "lineage upstream shop.marts.daily_revenue --depth 5", "[external] orders"),
+    ("What would a change of the orders hit?", "lineage impact s3://shop-lake/silver/orders", "3 downstream tables"),
+    ("How did their schema change?", "schema history shop.staging.orders", "+currency"),
+    ("What went wrong?", "runs list --state FAIL", "shop_daily"),
+    ("What was its name again?", "search revenu", "shop.marts.daily_revenue"),
+)
 
 
 @dataclass(frozen=True)
@@ -189,8 +197,12 @@ def _announce(known: Credentials, data_dir: Path, steps: list[Step]) -> None:
             ("Log", str(data_dir / "demo.log")),
         ]
     )
-    typer.echo("\nThree things to try in another terminal, after these two lines:\n")
+    typer.echo("\nThings to try in another terminal, after these two lines:\n")
     typer.echo(f"  export HEADGATE_URL={known.url}\n  export HEADGATE_API_KEY={known.api_key}")
+    typer.echo("\nAsk:\n")
+    for title, command, _ in QUESTIONS:
+        typer.echo(f"  # {title}\n  .venv/bin/headgate {command}")
+    typer.echo("\nOr over HTTP:")
     for number, step in enumerate(steps, start=1):
         typer.echo(f"\n{number}. {step.title}\n")
         typer.echo("\n".join(f"  {line}" for line in step.command.splitlines()))
@@ -204,6 +216,10 @@ def _check(known: Credentials, steps: list[Step]) -> None:
         if status not in (200, 201) or not step.is_right(json.loads(body or "{}")):
             raise HeadgateError(f"{step.title!r} was answered with {status}: {body[:500]}")
         typer.echo(f"  {status}  {step.title}")
+    for title, command, wanted in QUESTIONS:
+        if wanted not in _asked(known, command):
+            raise HeadgateError(f"{command!r} does not answer {title!r} with {wanted!r}")
+        typer.echo(f"   ok  {title}")
     with HeadgateClient(known.url, known.api_key) as client:
         sent = next(step.event for step in steps if step.event)
         if client.run(sent["run"]["runId"])["state"] != "START":
@@ -212,6 +228,14 @@ def _check(known: Credentials, steps: list[Step]) -> None:
     if page.status_code != httpx.codes.OK or "swagger" not in page.text.lower():
         raise HeadgateError(f"the API docs were answered with {page.status_code}")
     typer.echo(f"  {page.status_code}  API docs")
+
+
+def _asked(known: Credentials, command: str) -> str:
+    """What a command prints."""
+    names = {"HEADGATE_URL": known.url, "HEADGATE_API_KEY": known.api_key}
+    asking = [sys.executable, "-m", "headgate.cli.main", *command.split()]
+    done = subprocess.run(asking, env=os.environ | names, capture_output=True, text=True, timeout=60, check=False)
+    return done.stdout or done.stderr
 
 
 def _answer(known: Credentials, step: Step) -> tuple[int, str]:

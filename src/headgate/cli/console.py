@@ -35,15 +35,25 @@ def err() -> Console:
     return Console(stderr=True, highlight=False, soft_wrap=False)
 
 
+def printable(text: str) -> str:
+    """Text that a terminal only shows: whoever may send events must not be able to steer it."""
+    return "".join(mark if mark.isprintable() or mark == "\n" else "\N{REPLACEMENT CHARACTER}" for mark in text)
+
+
+def say(text: str) -> None:
+    """A line of the result, on stdout."""
+    typer.echo(printable(text))
+
+
 def note(text: str) -> None:
     """A plain line on stderr."""
-    typer.echo(text, err=True)
+    typer.echo(printable(text), err=True)
 
 
 def fail(code: str, message: str, *, hint: str | None = None, correlation_id: object = None) -> None:
     """The one shape of an error on the command line."""
     head = typer.style(f"error[{code}]:", fg=typer.colors.RED, bold=True) if _is_colored() else f"error[{code}]:"
-    note(f"{head} {message}")
+    typer.echo(f"{head} {printable(message)}", err=True)
     if hint:
         note(f"hint: {hint}")
     if correlation_id:
@@ -62,20 +72,22 @@ def pairs(rows: Iterable[tuple[str, str]]) -> None:
     listed = list(rows)
     width = max(len(name) for name, _ in listed)
     for name, value in listed:
-        typer.echo(f"  {name:<{width}}  {value}")
+        say(f"  {name:<{width}}  {value}")
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, to_stderr: bool = False) -> None:
-    """A borderless table that folds long cells instead of cutting them."""
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, whole: Sequence[str] = (), to_stderr: bool = False
+) -> None:
+    """A borderless table that folds long cells instead of cutting them; those of `whole` columns stay on one line."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     for column in columns:
-        drawn.add_column(column, overflow="fold")
+        drawn.add_column(column, overflow="fold", no_wrap=column in whole)
     for row in rows:
-        drawn.add_row(*(Text(cell) for cell in row))
+        drawn.add_row(*(Text(printable(cell)) for cell in row))
     (err() if to_stderr else out()).print(drawn)
 
 

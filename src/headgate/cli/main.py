@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from headgate.cli import console, keys, replay
+from headgate.cli import aliases, console, datasets, events, jobs, keys, lineage, replay, schema, search
 from headgate.cli.credentials import DEFAULT_DATA_DIR
 from headgate.errors import HeadgateError
 
@@ -76,15 +76,24 @@ def migrate() -> None:
 
 
 app.command("replay")(replay.replay)
+search.add_to(app)
+app.add_typer(lineage.app, name="lineage")
+app.add_typer(schema.app, name="schema")
+app.add_typer(datasets.app, name="datasets")
+app.add_typer(jobs.jobs_app, name="jobs")
+app.add_typer(jobs.runs_app, name="runs")
+app.add_typer(aliases.app, name="aliases")
+app.add_typer(events.app, name="events")
 app.add_typer(keys.app, name="keys")
 
 
 @app.command()
-def version() -> None:
+def version(as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False) -> None:
     """Print the version."""
     from importlib import metadata
 
-    typer.echo(f"headgate {metadata.version('headgate')}")
+    found = metadata.version("headgate")
+    typer.echo(f'{{"version": "{found}"}}' if as_json else f"headgate {found}")
 
 
 def main() -> None:

@@ -71,6 +71,12 @@ class HttpServer(uvicorn.Server):
         await super().startup(sockets)
         self._on_ready()
 
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        # What is meant to go on forever has to be told to end: the server waits for every answer.
+        if (end := self.lifespan.state.get("on_shutdown")) is not None:
+            end()
+        await super().shutdown(sockets)
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
