@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
 from typing import Any
+from uuid import UUID
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute
 
 from headgate.errors import HeadgateError, InvalidFields, RateLimited, Unavailable, Unparsable
 from headgate.server import problems
@@ -23,7 +25,8 @@ from headgate.server.system import Probe
 from headgate.server.telemetry import VERSION, Telemetry
 from headgate.settings import Settings
 
-Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
+_RESPONSES = problems.problems(Unparsable, InvalidFields, RateLimited, Unavailable)
+Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[Mapping[str, object]]]
 
 
 class Api(FastAPI):
@@ -43,7 +46,7 @@ def build_api(
     database: Database,
     *,
     telemetry: Telemetry,
-    routers: Iterable[APIRouter],
+    routes: Iterable[BaseRoute],
     lifespan: Lifespan | None = None,
 ) -> Api:
     """The application with everything that handlers look up on `app.state`."""
@@ -54,7 +57,7 @@ def build_api(
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
-        responses=problems.problems(Unparsable, InvalidFields, RateLimited, Unavailable),
+        responses=_RESPONSES,
     )
     api.state.settings = settings
     api.state.database = database
@@ -64,13 +67,26 @@ def build_api(
     api.state.probe = Probe(database)
     # Told in this process at once what other processes learn from a notice.
     api.state.organization_changed = lambda organization_id: None
+    # Times that ingest writes a little later are written before a read; see deps.Reading.
+    api.state.settle = _settled
     api.state.started_at = time.monotonic()
     for error in (HeadgateError, RequestValidationError, HTTPException, *DATABASE_GONE, Exception):
         api.add_exception_handler(error, _answer_error)
-    for router in routers:
-        api.include_router(router)
+    api.router.routes.extend(routes)
     add_docs(api)
     return api
+
+
+def included(routers: Iterable[APIRouter]) -> list[BaseRoute]:
+    """The routes of some routers, as an application has them; worked out when first asked for, and then known."""
+    every = APIRouter(responses=_RESPONSES)
+    for router in routers:
+        every.include_router(router)
+    return every.routes
+
+
+async def _settled(organization_id: UUID) -> None:
+    """Nothing waits to be written in a process without ingest."""
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:

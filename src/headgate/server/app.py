@@ -11,15 +11,31 @@ from fastapi import FastAPI
 from headgate.server import auth, system
 from headgate.server.accounts import routes as accounts
 from headgate.server.accounts.store import ORGANIZATION_NOTICES
-from headgate.server.api import build_api
-from headgate.server.catalog.routes import router as catalog_router
+from headgate.server.api import build_api, included
+from headgate.server.catalog import routes as catalog
+from headgate.server.columns import routes as columns
 from headgate.server.db.pool import Database
 from headgate.server.edge import Edge
+from headgate.server.events import routes as events
+from headgate.server.events.hub import Hub
 from headgate.server.ingest.routes import IngestEndpoints
+from headgate.server.lineage import routes as lineage
+from headgate.server.marquez import routes as marquez
+from headgate.server.metrics import routes as metrics
+from headgate.server.names import routes as names
 from headgate.server.notices import Notices
-from headgate.server.runs.routes import router as runs_router
+from headgate.server.quality import routes as quality
+from headgate.server.runs import routes as runs
+from headgate.server.search import routes as search
 from headgate.server.telemetry import Telemetry
+from headgate.server.versions import routes as versions
 from headgate.settings import Settings
+
+SLICES = (catalog, versions, metrics, quality, lineage, columns, runs, search, events, names, marquez)
+# Once for all applications of a process: FastAPI takes a while to work them out.
+ROUTES = included(
+    [system.router, accounts.auth_router, accounts.organization_router, *(slice_.router for slice_ in SLICES)]
+)
 
 
 def create_app(settings: Settings, database: Database, *, telemetry: Telemetry | None = None) -> Edge:
@@ -28,23 +44,26 @@ def create_app(settings: Settings, database: Database, *, telemetry: Telemetry |
     telemetry.watch_pool(database)
     ingest = IngestEndpoints(settings, database, telemetry)
     notices = Notices(database)
+    hub = Hub(database)
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, object]]:
         async with AsyncExitStack() as running:
-            for part in (notices, ingest):
+            for part in (notices, ingest, hub):
                 running.push_async_callback(part.stop)
                 await part.start()
-            yield
+            # For the HTTP server: streams end before it waits for its connections, and the rest stops after.
+            yield {"on_shutdown": hub.close}
 
     def organization_changed(payload: str | None) -> None:
         if payload:
             ingest.tenants.forget(UUID(payload))
 
-    routers = (system.router, accounts.auth_router, accounts.organization_router, catalog_router, runs_router)
-    api = build_api(settings, database, telemetry=telemetry, routers=routers, lifespan=lifespan)
+    api = build_api(settings, database, telemetry=telemetry, routes=ROUTES, lifespan=lifespan)
     api.state.notices = notices
+    api.state.hub = hub
     api.state.organization_changed = ingest.tenants.forget
+    api.state.settle = ingest.settle
     notices.subscribe(auth.NOTICES, api.state.authenticator.hear)
     notices.subscribe(ORGANIZATION_NOTICES, organization_changed)
     ingest.describe(api)
@@ -54,4 +73,5 @@ def create_app(settings: Settings, database: Database, *, telemetry: Telemetry |
         authenticator=api.state.authenticator,
         telemetry=telemetry,
         fast_routes=ingest.fast_routes(),
+        shared_paths=frozenset({"/api/v1/lineage", "/marquez/api/v1/lineage"}),
     )

@@ -13,7 +13,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from starlette.exceptions import HTTPException
 
@@ -87,7 +87,7 @@ class Exchange:
         self._send = send
         self.head: dict[bytes, bytes] = {n: v for n, v in scope["headers"] if n in _WANTED}
         self.method: str = scope["method"]
-        self.path: bytes = scope.get("raw_path") or scope["path"].encode()
+        self.path: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
         client = scope.get("client")
         self.address: str = client[0] if client else ""
         given = self.head.get(b"x-correlation-id")
@@ -133,13 +133,16 @@ class Edge:
         authenticator: Authenticator,
         telemetry: Telemetry,
         fast_routes: FastRoutes | None = None,
+        shared_paths: frozenset[str] = frozenset(),
     ) -> None:
+        """`shared_paths` are those of `fast_routes` whose other methods are the API's."""
         self.api = api
         self._authenticator = authenticator
         self._telemetry = telemetry
         self._limits = Limits(settings)
         self._origins = _allowed_origins(settings)
         self._own_origins = self._origins | _origin_of(settings.public_url)
+        self._shared = {path.encode() for path in shared_paths}
         self._fast: dict[bytes, dict[str, App]] = {}
         for (method, path), app in (fast_routes or {}).items():
             self._fast.setdefault(path.encode(), {})[method] = app
@@ -164,7 +167,7 @@ class Edge:
             return
         principal = await self._authenticate(exchange)
         fast = self._fast.get(exchange.path)
-        if fast is not None:
+        if fast is not None and (exchange.method in fast or exchange.path not in self._shared):
             if principal is None:
                 self._limits.check(None, exchange.address)
             else:
@@ -173,6 +176,8 @@ class Edge:
             return
         if exchange.path not in PROBE_PATHS:
             self._limits.check(principal, exchange.address)
+        # FastAPI would match the decoded path, in which %2F has become a separator; see routing.py.
+        scope["path"] = exchange.instance
         await self.api(scope, _bounded(exchange, scope, receive), exchange.send)
 
     async def _serve_fast(self, fast: dict[str, App], exchange: Exchange, scope: Scope, receive: Receive) -> None:
@@ -243,7 +248,7 @@ class Edge:
 
     def _record(self, exchange: Exchange, scope: Scope, seconds: float) -> None:
         status = exchange.status or _CLIENT_CLOSED
-        is_fast = exchange.path in self._fast
+        is_fast = exchange.path in self._fast and "route" not in scope
         route = exchange.instance if is_fast else getattr(scope.get("route"), "path", "unmatched")
         self._telemetry.observe(route, exchange.method, status, seconds)
         level = _level(status, is_quiet=is_fast or exchange.path in PROBE_PATHS)

@@ -1,12 +1,14 @@
 """Lists by page, with a cursor that clients pass back and never read.
 
-A cursor holds the last row's place: a number or a time, and an id that tells rows of the same place apart.
+A cursor holds the last row's place, be it a number, a time or a text, and an id that tells rows of the same place
+apart.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, NamedTuple
@@ -56,6 +58,50 @@ class NumberedPage(NamedTuple):
         return kept, encode_number(kept[-1][number_column], kept[-1]["id"])
 
 
+class SortedPage(NamedTuple):
+    """Part of a list in an order that the caller chose: at most `limit` rows after (`value`, `id`)."""
+
+    limit: int
+    sort: str
+    value: str | None
+    id: UUID | None
+
+    @property
+    def is_first(self) -> bool:
+        return self.id is None
+
+    def cut(self, rows: Sequence[Any], value_column: str) -> tuple[Sequence[Any], str | None]:
+        """The rows of this page and the cursor of the next, given `limit + 1` rows."""
+        if len(rows) <= self.limit:
+            return rows, None
+        kept = rows[: self.limit]
+        return kept, encode_sorted(self.sort, kept[-1][value_column], kept[-1]["id"])
+
+
+def sorted_page(sort: str, limit: int, cursor: str | None) -> SortedPage:
+    """The page that a cursor leads to, if it is of a list in this order."""
+    if cursor is None:
+        return SortedPage(limit, sort, None, None)
+    value, row_id = decode_sorted(sort, cursor)
+    return SortedPage(limit, sort, value, row_id)
+
+
+def encode_sorted(sort: str, value: object, row_id: UUID) -> str:
+    place = value.isoformat() if isinstance(value, datetime) else None if value is None else str(value)
+    return base64.urlsafe_b64encode(json.dumps([sort, place, str(row_id)]).encode()).decode()
+
+
+def decode_sorted(sort: str, cursor: str) -> tuple[str | None, UUID]:
+    try:
+        made_for, value, row_id = json.loads(base64.b64decode(cursor.encode("ascii"), altchars=b"-_", validate=True))
+        if made_for != sort or not isinstance(value, str | None) or "\0" in (value or ""):
+            raise _not_ours(cursor)
+        (value or "").encode()  # half a surrogate pair cannot go to the database
+        return value, UUID(row_id)
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise _not_ours(cursor) from None
+
+
 def encode(at: datetime, row_id: UUID) -> str:
     seconds = int((at.astimezone(UTC).replace(microsecond=0)).timestamp())
     return encode_number(seconds * 1_000_000 + at.microsecond, row_id)
@@ -94,6 +140,11 @@ async def numbered_page_of(limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) 
     return NumberedPage(limit, number, row_id)
 
 
+# A place in a sorted list may be a name, which is long.
+LongCursor = Annotated[
+    str | None,
+    Query(max_length=12_000, pattern="^[A-Za-z0-9_=-]*$", description="`next_cursor` of the previous page"),
+]
 Paged = Annotated[Page, Depends(page_of)]
 Numbered = Annotated[NumberedPage, Depends(numbered_page_of)]
 

@@ -79,6 +79,13 @@ class Database:
             yield conn
 
     @asynccontextmanager
+    async def snapshot(self, organization_id: UUID) -> AsyncIterator[Connection]:
+        """A transaction that reads one organisation's rows as they were when it began."""
+        async with self.connection() as conn, conn.transaction(isolation="repeatable_read", readonly=True):
+            await set_organization(conn, organization_id)
+            yield conn
+
+    @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
         """A transaction with no organisation set: row-level security shows it nothing until one is."""
         async with self.connection() as conn, conn.transaction():

@@ -5,6 +5,18 @@ CREATE SCHEMA headgate;
 
 ALTER SCHEMA headgate OWNER TO headgate_owner;
 
+CREATE FUNCTION headgate.add_dataset_stats(p_organization uuid, p_datasets uuid[]) RETURNS void
+    LANGUAGE sql
+    AS $$
+    INSERT INTO dataset_stats (organization_id, dataset_id)
+    SELECT p_organization, u.id
+      FROM unnest(p_datasets) AS u (id)
+     ORDER BY u.id
+    ON CONFLICT (organization_id, dataset_id) DO NOTHING
+  $$;
+
+ALTER FUNCTION headgate.add_dataset_stats(p_organization uuid, p_datasets uuid[]) OWNER TO headgate_owner;
+
 CREATE FUNCTION headgate.alias_rows(p_organization uuid, p_datasets uuid[]) RETURNS jsonb
     LANGUAGE sql STABLE
     AS $$
@@ -34,6 +46,15 @@ END
 $$;
 
 ALTER FUNCTION headgate.authenticate_key(p_key_hash bytea) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.bare_name(p_name text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT coalesce(nullif(CASE WHEN strpos(p_name, '/') > 0 THEN regexp_replace(rtrim(p_name, '/'), '^.*/', '')
+                                ELSE regexp_replace(p_name, '^.*\.', '') END, ''), p_name)
+  $$;
+
+ALTER FUNCTION headgate.bare_name(p_name text) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.bump_epoch(p_organization uuid) RETURNS void
     LANGUAGE sql
@@ -186,6 +207,171 @@ $_$;
 
 ALTER FUNCTION headgate.canonical_urn(urn text) OWNER TO headgate_owner;
 
+CREATE FUNCTION headgate.carry_dataset_notes(p_organization uuid, p_kept uuid, p_gone uuid, p_undo boolean) RETURNS void
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+  v_merge uuid := (SELECT m.id
+                     FROM dataset_merges m
+                    WHERE m.organization_id = p_organization AND m.survivor_id = p_kept AND m.merged_id = p_gone
+                      AND m.undone_at IS NULL
+                    ORDER BY m.place DESC
+                    LIMIT 1);
+BEGIN
+  IF v_merge IS NULL THEN
+    RETURN;
+  END IF;
+  IF p_undo THEN
+    PERFORM restore_merged_rows(p_organization, v_merge, 'dataset_tags');
+    PERFORM restore_merged_rows(p_organization, v_merge, 'dataset_notes');
+  ELSE
+    PERFORM move_merged_rows(p_organization, v_merge, p_kept, p_gone, 'dataset_tags',
+                             'created_at = least(t.created_at, EXCLUDED.created_at)');
+    PERFORM move_merged_rows(p_organization, v_merge, p_kept, p_gone, 'dataset_notes', $sql$
+        description = coalesce(t.description, EXCLUDED.description),
+        owners = coalesce(t.owners, EXCLUDED.owners)
+      $sql$);
+  END IF;
+END
+$_$;
+
+ALTER FUNCTION headgate.carry_dataset_notes(p_organization uuid, p_kept uuid, p_gone uuid, p_undo boolean) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.carry_dataset_stats(p_organization uuid, p_kept uuid, p_gone uuid, p_undo boolean) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF p_undo THEN
+    PERFORM add_dataset_stats(p_organization, ARRAY[p_gone]);
+  ELSE
+    DELETE FROM dataset_stats s WHERE s.organization_id = p_organization AND s.dataset_id = p_gone;
+    PERFORM note_dataset_stats(p_organization, 'all', ARRAY[p_kept]);
+  END IF;
+END
+$$;
+
+ALTER FUNCTION headgate.carry_dataset_stats(p_organization uuid, p_kept uuid, p_gone uuid, p_undo boolean) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.carry_lineage(p_organization uuid, p_from uuid[], p_to uuid[], p_at timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+  v_before CONSTANT timestamptz := p_at - interval '1 microsecond';
+  v_from   uuid[];
+  v_to     uuid[];
+BEGIN
+  -- Before anything is looked at: another event may be renaming one of them.
+  PERFORM 1
+     FROM datasets d
+    WHERE d.organization_id = p_organization AND d.id = ANY (p_from || p_to)
+    ORDER BY d.id
+      FOR UPDATE;
+  SELECT array_agg(u.old), array_agg(u.new)
+    INTO v_from, v_to
+    FROM unnest(p_from, p_to) AS u (old, new)
+   WHERE u.old <> u.new
+     AND NOT is_gone(p_organization, u.old, p_at);
+
+  INSERT INTO lineage_edges AS t (organization_id, source_id, target_id, job_id, first_seen_at, last_seen_at,
+                                  last_completed_at)
+  SELECT p_organization, n.neighbour_id, v_to[n.place], n.job_id, p_at, p_at,
+         CASE WHEN bool_or(n.is_completed) THEN p_at END
+    FROM lineage_neighbours(p_organization, v_from, 'up', NULL, p_at, p_at - interval '30 days') n
+   WHERE n.neighbour_id <> v_to[n.place]
+   GROUP BY 2, 3, 4
+  ON CONFLICT (organization_id, source_id, target_id, job_id) DO UPDATE
+     SET first_seen_at = least(t.first_seen_at, EXCLUDED.first_seen_at),
+         last_seen_at = greatest(t.last_seen_at, EXCLUDED.last_seen_at),
+         last_completed_at = greatest(t.last_completed_at, EXCLUDED.last_completed_at);
+
+  INSERT INTO column_lineage_edges AS t (organization_id, target_id, target_column, source_id, source_column, job_id,
+                                         kinds, expression, is_current, first_seen_at, last_seen_at)
+  SELECT DISTINCT ON (u.new, e.target_column, e.source_id, e.source_column, e.job_id)
+         p_organization, u.new, e.target_column, e.source_id, e.source_column, e.job_id, e.kinds, e.expression,
+         coalesce(o.columns_seen_at <= p_at, true), p_at, p_at
+    FROM unnest(v_from, v_to) AS u (old, new)
+   CROSS JOIN LATERAL (SELECT x.renamed_at
+                         FROM datasets x
+                        WHERE x.organization_id = p_organization
+                          AND x.id = u.old
+                       OFFSET 0) d
+   CROSS JOIN LATERAL (SELECT x.*
+                         FROM column_lineage_edges x
+                        WHERE x.organization_id = p_organization
+                          AND x.target_id = u.old
+                       OFFSET 0) e
+    LEFT JOIN LATERAL (SELECT x.columns_seen_at
+                         FROM job_datasets x
+                        WHERE x.organization_id = p_organization
+                          AND x.job_id = e.job_id
+                          AND x.dataset_id = u.old
+                          AND x.role = 'output'
+                       OFFSET 0) h ON true
+    LEFT JOIN LATERAL (SELECT x.columns_seen_at
+                         FROM job_datasets x
+                        WHERE x.organization_id = p_organization
+                          AND x.job_id = e.job_id
+                          AND x.dataset_id = u.new
+                          AND x.role = 'output'
+                       OFFSET 0) o ON true
+   WHERE e.source_id <> u.new
+     AND e.first_seen_at <= p_at
+     AND (e.is_current OR e.last_seen_at >= p_at)
+     AND (d.renamed_at IS NULL OR d.renamed_at > p_at OR d.renamed_at < greatest(e.last_seen_at, h.columns_seen_at))
+   ORDER BY 2, 3, 4, 5, 6
+  ON CONFLICT (organization_id, target_id, target_column, source_id, source_column, job_id) DO UPDATE
+     SET kinds = CASE WHEN EXCLUDED.last_seen_at >= t.last_seen_at THEN EXCLUDED.kinds ELSE t.kinds END,
+         expression = CASE WHEN EXCLUDED.last_seen_at >= t.last_seen_at THEN EXCLUDED.expression ELSE t.expression END,
+         is_current = t.is_current OR EXCLUDED.is_current,
+         first_seen_at = least(t.first_seen_at, EXCLUDED.first_seen_at),
+         last_seen_at = greatest(t.last_seen_at, EXCLUDED.last_seen_at);
+
+  -- Who wrote it has written the other.
+  INSERT INTO job_datasets AS t (organization_id, job_id, dataset_id, role, first_seen_at, last_seen_at,
+                                 last_completed_at)
+  SELECT p_organization, h.job_id, u.new, 'output', p_at, p_at, CASE WHEN bool_or(h.last_completed_at IS NOT NULL)
+                                                                     THEN p_at END
+    FROM unnest(v_from, v_to) AS u (old, new)
+   CROSS JOIN LATERAL (SELECT x.renamed_at
+                         FROM datasets x
+                        WHERE x.organization_id = p_organization
+                          AND x.id = u.old
+                       OFFSET 0) d
+   CROSS JOIN LATERAL (SELECT x.job_id, x.first_seen_at, x.last_seen_at, x.last_completed_at
+                         FROM job_datasets x
+                        WHERE x.organization_id = p_organization
+                          AND x.dataset_id = u.old
+                          AND x.role = 'output'
+                       OFFSET 0) h
+   WHERE h.first_seen_at <= p_at
+     AND (d.renamed_at IS NULL OR d.renamed_at > p_at OR d.renamed_at < h.last_seen_at)
+   GROUP BY 2, 3
+  ON CONFLICT (organization_id, job_id, dataset_id, role) DO UPDATE
+     SET first_seen_at = least(t.first_seen_at, EXCLUDED.first_seen_at),
+         last_seen_at = greatest(t.last_seen_at, EXCLUDED.last_seen_at),
+         last_completed_at = greatest(t.last_completed_at, EXCLUDED.last_completed_at);
+
+  UPDATE datasets d
+     SET dropped_at = greatest(d.dropped_at, p_at),
+         renamed_at = greatest(d.renamed_at, p_at)
+   WHERE d.organization_id = p_organization AND d.id = ANY (v_from);
+  -- Something that takes a name in the same moment in which its holder leaves is there afterwards.
+  UPDATE datasets d
+     SET renamed_at = greatest(NULLIF(d.renamed_at, p_at), v_before),
+         dropped_at = CASE WHEN d.dropped_at > p_at THEN d.dropped_at
+                           WHEN d.dropped_at IS NOT NULL
+                            AND was_written(p_organization, d.id, least(d.dropped_at, v_before), 'infinity')
+                           THEN least(d.dropped_at, v_before) END
+   WHERE d.organization_id = p_organization AND d.id = ANY (v_to);
+END
+$$;
+
+ALTER FUNCTION headgate.carry_lineage(p_organization uuid, p_from uuid[], p_to uuid[], p_at timestamp with time zone) OWNER TO headgate_owner;
+
 CREATE FUNCTION headgate.claim_events(p_organization uuid, p_keys bytea[], OUT fresh bytea[], OUT epoch bigint) RETURNS record
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -278,6 +464,146 @@ $$;
 
 ALTER FUNCTION headgate.compare_uses(p_organization uuid, h_job uuid[], h_dataset uuid[], h_role text[], h_start_hash bigint[], h_facets_hash bigint[], h_columns_hash bigint[], h_schema bytea[], OUT stale_facets integer[], OUT stale_columns integer[], OUT stale_schemas integer[]) OWNER TO headgate_owner;
 
+CREATE FUNCTION headgate.count_hidden(p_organization uuid, p_datasets uuid[], p_direction text, p_as_of timestamp with time zone) RETURNS TABLE(dataset_id uuid, hidden integer)
+    LANGUAGE plpgsql STABLE
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+  v_at     CONSTANT timestamptz := coalesce(p_as_of, 'infinity');
+  v_recent CONSTANT timestamptz := coalesce(p_as_of, now()) - interval '30 days';
+BEGIN
+  RETURN QUERY
+    WITH looked AS MATERIALIZED (
+      SELECT n.dataset_id, n.neighbour_id, n.is_more
+        FROM lineage_neighbours(p_organization, p_datasets, p_direction, 100, v_at, v_recent) n
+       WHERE n.is_more
+          OR n.neighbour_id NOT IN (SELECT s.id FROM unnest(p_datasets) AS s (id))
+    ),
+    hubs AS (
+      SELECT coalesce(array_agg(l.dataset_id), '{}') AS ids
+        FROM looked l
+       WHERE l.is_more
+    )
+    SELECT f.dataset_id, (count(DISTINCT f.neighbour_id) + count(*) FILTER (WHERE f.is_more))::integer
+      FROM (SELECT l.dataset_id, l.neighbour_id, l.is_more
+              FROM looked l
+             WHERE l.dataset_id NOT IN (SELECT k.dataset_id FROM looked k WHERE k.is_more)
+             UNION ALL
+            SELECT n.dataset_id, n.neighbour_id, n.is_more
+              FROM hubs h
+             CROSS JOIN LATERAL lineage_neighbours(p_organization, h.ids, p_direction,
+                                                   edges_of_hub(cardinality(h.ids)), v_at, v_recent) n
+             WHERE n.is_more
+                OR n.neighbour_id NOT IN (SELECT s.id FROM unnest(p_datasets) AS s (id))) f
+     GROUP BY f.dataset_id;
+END
+$$;
+
+ALTER FUNCTION headgate.count_hidden(p_organization uuid, p_datasets uuid[], p_direction text, p_as_of timestamp with time zone) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.count_logged_events() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  INSERT INTO ingest_hours AS t (organization_id, hour, producer, outcome, reason, backend, events, first_id, last_id,
+                                 first_at, last_at, ahead, max_ahead, late, max_late)
+  SELECT g.organization_id, date_trunc('hour', g.received_at, 'UTC'), left(g.producer, 500), g.outcome,
+         coalesce(g.reason, ''), pg_backend_pid(), sum(g.events), min(g.first_id), max(g.last_id),
+         min(g.received_at), max(g.received_at), sum(g.ahead),
+         greatest(max(g.newest - g.received_at), interval '0'), sum(g.late),
+         greatest(max(g.received_at - g.oldest), interval '0')
+    FROM (SELECT f.organization_id, f.producer, f.outcome, f.reason, f.received_at, count(*) AS events,
+                 min(f.id) AS first_id, max(f.id) AS last_id, min(f.event_time) AS oldest,
+                 max(f.event_time) AS newest,
+                 count(*) FILTER (WHERE f.event_time > f.received_at
+                                    AND f.event_time - f.received_at > interval '5 seconds') AS ahead,
+                 count(*) FILTER (WHERE f.event_time < f.received_at
+                                    AND f.received_at - f.event_time > interval '1 hour') AS late
+            FROM fresh f
+           WHERE f.organization_id = coalesce((SELECT current_organization()), f.organization_id)
+           GROUP BY f.organization_id, f.producer, f.outcome, f.reason, f.received_at) g
+   GROUP BY 1, 2, 3, 4, 5
+  ON CONFLICT (organization_id, hour, producer, outcome, reason, backend) DO UPDATE
+     SET events = t.events + EXCLUDED.events,
+         first_id = least(t.first_id, EXCLUDED.first_id),
+         last_id = greatest(t.last_id, EXCLUDED.last_id),
+         first_at = least(t.first_at, EXCLUDED.first_at),
+         last_at = greatest(t.last_at, EXCLUDED.last_at),
+         ahead = t.ahead + EXCLUDED.ahead,
+         max_ahead = greatest(t.max_ahead, EXCLUDED.max_ahead),
+         late = t.late + EXCLUDED.late,
+         max_late = greatest(t.max_late, EXCLUDED.max_late);
+  IF EXISTS (SELECT FROM fresh f WHERE f.marks <> '{}') THEN
+    INSERT INTO ingest_marks AS t (organization_id, hour, producer, mark, backend, events, last_id)
+    SELECT f.organization_id, date_trunc('hour', f.received_at, 'UTC'), left(f.producer, 500), m.mark,
+           pg_backend_pid(), count(*), max(f.id)
+      FROM fresh f
+     CROSS JOIN LATERAL unnest(f.marks) AS m (mark)
+     WHERE f.organization_id = coalesce((SELECT current_organization()), f.organization_id)
+     GROUP BY 1, 2, 3, 4
+    ON CONFLICT (organization_id, hour, producer, mark, backend) DO UPDATE
+       SET events = t.events + EXCLUDED.events,
+           last_id = greatest(t.last_id, EXCLUDED.last_id);
+  END IF;
+  RETURN NULL;
+END
+$$;
+
+ALTER FUNCTION headgate.count_logged_events() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.count_refused_events() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  INSERT INTO ingest_hours AS t (organization_id, hour, producer, outcome, reason, backend, events, first_at, last_at,
+                                 ahead, max_ahead, late, max_late)
+  SELECT f.organization_id, date_trunc('hour', f.received_at, 'UTC'), left(coalesce(f.producer, ''), 500), 'refused',
+         f.code, pg_backend_pid(), count(*), min(f.received_at), max(f.received_at), 0, interval '0', 0, interval '0'
+    FROM fresh f
+   WHERE f.organization_id = coalesce((SELECT current_organization()), f.organization_id)
+     AND f.code <> 'run.state'
+   GROUP BY 1, 2, 3, 5
+  ON CONFLICT (organization_id, hour, producer, outcome, reason, backend) DO UPDATE
+     SET events = t.events + EXCLUDED.events,
+         first_at = least(t.first_at, EXCLUDED.first_at),
+         last_at = greatest(t.last_at, EXCLUDED.last_at);
+  RETURN NULL;
+END
+$$;
+
+ALTER FUNCTION headgate.count_refused_events() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.current_column_edges(p_organization uuid) RETURNS TABLE(source_id uuid, source_column text, target_id uuid, target_column text, job_id uuid, kinds jsonb, expression text, last_seen_at timestamp with time zone)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT e.source_id, e.source_column, e.target_id, e.target_column, e.job_id, e.kinds, e.expression, s.at
+      FROM column_lineage_edges e
+     CROSS JOIN LATERAL (SELECT greatest(e.last_seen_at,
+                                         (SELECT h.columns_seen_at
+                                            FROM job_datasets h
+                                           WHERE h.organization_id = p_organization
+                                             AND h.job_id = e.job_id
+                                             AND h.dataset_id = e.target_id
+                                             AND h.role = 'output')) AS at
+                         OFFSET 0) s
+     WHERE e.organization_id = p_organization
+       AND e.is_current
+       AND (s.at >= now() - interval '30 days' OR NOT has_stopped(p_organization, e.job_id, s.at))
+       AND NOT EXISTS (SELECT
+                         FROM datasets d
+                        WHERE d.organization_id = p_organization
+                          AND d.id = ANY (ARRAY[e.source_id, e.target_id])
+                          AND (d.dropped_at IS NOT NULL OR d.renamed_at IS NOT NULL OR d.merged_into IS NOT NULL)
+                          AND (is_gone(p_organization, d.id, 'infinity')
+                            OR d.id = e.target_id AND d.renamed_at >= s.at)
+                       OFFSET 0)
+  $$;
+
+ALTER FUNCTION headgate.current_column_edges(p_organization uuid) OWNER TO headgate_owner;
+
 CREATE FUNCTION headgate.current_organization() RETURNS uuid
     LANGUAGE sql STABLE PARALLEL SAFE
     AS $$ SELECT NULLIF(current_setting('headgate.organization_id', true), '')::uuid $$;
@@ -344,26 +670,20 @@ CREATE FUNCTION headgate.default_port(scheme text) RETURNS text
 ALTER FUNCTION headgate.default_port(scheme text) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.downstream_of(p_dataset uuid, p_max_depth integer DEFAULT 10) RETURNS TABLE(dataset_id uuid, depth integer)
-    LANGUAGE plpgsql STABLE
+    LANGUAGE sql STABLE
     AS $$
-DECLARE
-  frontier uuid[] := ARRAY[p_dataset];
-  seen uuid[] := ARRAY[p_dataset];
-BEGIN
-  FOR level IN 1 .. p_max_depth LOOP
-    frontier := ARRAY(SELECT DISTINCT e.target_id
-                        FROM lineage_edges e
-                       WHERE e.organization_id = current_organization()
-                         AND e.source_id = ANY (frontier)
-                         AND NOT e.target_id = ANY (seen));
-    EXIT WHEN cardinality(frontier) = 0;
-    seen := seen || frontier;
-    RETURN QUERY SELECT f.id, level FROM unnest(frontier) AS f (id);
-  END LOOP;
-END
-$$;
+    SELECT w.dataset_id, w.depth
+      FROM walk_lineage(current_organization(), ARRAY[p_dataset], 'down', p_max_depth, NULL, NULL) w
+     WHERE w.depth > 0
+  $$;
 
 ALTER FUNCTION headgate.downstream_of(p_dataset uuid, p_max_depth integer) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.edges_of_hub(p_hubs integer) RETURNS integer
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$ SELECT greatest(100, 20000 / greatest(p_hubs, 1)) $$;
+
+ALTER FUNCTION headgate.edges_of_hub(p_hubs integer) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.ensure_partitions(p_months_ahead integer DEFAULT 3) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
@@ -411,6 +731,23 @@ CREATE FUNCTION headgate.facet_seen_at(p_organization uuid, p_dataset uuid, p_na
 
 ALTER FUNCTION headgate.facet_seen_at(p_organization uuid, p_dataset uuid, p_name text) OWNER TO headgate_owner;
 
+CREATE FUNCTION headgate.facet_tags(p_body jsonb) RETURNS TABLE(column_name text, tag text)
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT DISTINCT f.column_name, f.tag
+      FROM (SELECT coalesce(e.body ->> 'field', '') AS column_name,
+                   btrim(CASE WHEN coalesce(e.body ->> 'value', '') IN ('', 'true') THEN e.body ->> 'key'
+                              ELSE concat(e.body ->> 'key', ':', e.body ->> 'value') END) AS tag
+              FROM jsonb_array_elements(CASE WHEN jsonb_typeof(p_body -> 'tags') = 'array' THEN p_body -> 'tags'
+                                             ELSE '[]' END) AS e (body)
+             WHERE jsonb_typeof(e.body -> 'key') = 'string') f
+     WHERE f.tag <> ''
+       AND octet_length(f.tag) <= 1000
+       AND octet_length(f.column_name) <= 1000
+  $$;
+
+ALTER FUNCTION headgate.facet_tags(p_body jsonb) OWNER TO headgate_owner;
+
 CREATE FUNCTION headgate.find_login(p_email text, p_invite_hash bytea) RETURNS TABLE(user_id uuid, organization_id uuid, email text, password_hash text, name text, role text, invite_id uuid, invite_expires_at timestamp with time zone, invite_accepted_at timestamp with time zone)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'headgate', 'pg_temp'
@@ -426,6 +763,215 @@ CREATE FUNCTION headgate.find_login(p_email text, p_invite_hash bytea) RETURNS T
   $$;
 
 ALTER FUNCTION headgate.find_login(p_email text, p_invite_hash bytea) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.follow_dataset_merge() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  v_kept uuid := coalesce(NEW.merged_into, OLD.merged_into);
+BEGIN
+  PERFORM carry_dataset_notes(NEW.organization_id, v_kept, NEW.id, NEW.merged_into IS NULL);
+  PERFORM carry_dataset_stats(NEW.organization_id, v_kept, NEW.id, NEW.merged_into IS NULL);
+  RETURN NULL;
+END
+$$;
+
+ALTER FUNCTION headgate.follow_dataset_merge() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.follow_dataset_metrics() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  v_organization uuid;
+  v_datasets     uuid[];
+BEGIN
+  FOR v_organization, v_datasets IN
+    SELECT c.organization_id, array_agg(DISTINCT c.dataset_id) FROM changed c WHERE c.direction <> 'input' GROUP BY 1
+  LOOP
+    PERFORM note_dataset_stats(v_organization, 'writes', v_datasets);
+  END LOOP;
+  RETURN NULL;
+END
+$$;
+
+ALTER FUNCTION headgate.follow_dataset_metrics() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.follow_dataset_parting() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM note_dataset_stats(NEW.organization_id, 'all', ARRAY[NEW.survivor_id, NEW.merged_id]);
+  RETURN NULL;
+END
+$$;
+
+ALTER FUNCTION headgate.follow_dataset_parting() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.follow_dataset_uses() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  v_organization uuid;
+  v_datasets     uuid[];
+BEGIN
+  FOR v_organization, v_datasets IN
+    SELECT c.organization_id, array_agg(DISTINCT c.dataset_id) FROM changed c WHERE c.role = 'output' GROUP BY 1
+  LOOP
+    PERFORM note_dataset_stats(v_organization, 'writes', v_datasets);
+    PERFORM note_returned_datasets(v_organization, v_datasets);
+  END LOOP;
+  RETURN NULL;
+END
+$$;
+
+ALTER FUNCTION headgate.follow_dataset_uses() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.follow_left_datasets() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM note_around_datasets(NEW.organization_id, ARRAY[NEW.id]);
+  RETURN NULL;
+END
+$$;
+
+ALTER FUNCTION headgate.follow_left_datasets() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.follow_lineage_edges() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  v_organization uuid;
+  v_datasets     uuid[];
+BEGIN
+  FOR v_organization, v_datasets IN
+    SELECT c.organization_id, array_agg(DISTINCT e.id)
+      FROM changed c
+     CROSS JOIN LATERAL (VALUES (c.source_id), (c.target_id)) AS e (id)
+     GROUP BY 1
+  LOOP
+    PERFORM note_dataset_stats(v_organization, 'neighbours', v_datasets);
+  END LOOP;
+  RETURN NULL;
+END
+$$;
+
+ALTER FUNCTION headgate.follow_lineage_edges() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.follow_new_datasets() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  v_organization uuid;
+  v_datasets     uuid[];
+BEGIN
+  FOR v_organization, v_datasets IN
+    SELECT c.organization_id, array_agg(c.id) FROM changed c WHERE c.merged_into IS NULL GROUP BY 1
+  LOOP
+    PERFORM add_dataset_stats(v_organization, v_datasets);
+  END LOOP;
+  RETURN NULL;
+END
+$$;
+
+ALTER FUNCTION headgate.follow_new_datasets() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.follow_tags_facet() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF TG_OP = 'DELETE' THEN
+    PERFORM set_facet_tags(OLD.organization_id, OLD.dataset_id, NULL, NULL);
+  ELSE
+    PERFORM set_facet_tags(NEW.organization_id, NEW.dataset_id, NEW.body, NEW.event_time);
+  END IF;
+  RETURN NULL;
+END
+$$;
+
+ALTER FUNCTION headgate.follow_tags_facet() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.follow_test_results() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  v_organization uuid;
+  v_datasets     uuid[];
+BEGIN
+  FOR v_organization, v_datasets IN
+    SELECT c.organization_id, array_agg(DISTINCT c.dataset_id)
+      FROM changed c
+     WHERE c.dataset_id IS NOT NULL
+     GROUP BY 1
+  LOOP
+    PERFORM note_dataset_stats(v_organization, 'tests', v_datasets);
+  END LOOP;
+  RETURN NULL;
+END
+$$;
+
+ALTER FUNCTION headgate.follow_test_results() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.follow_touched_uses() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  v_organization uuid;
+  v_datasets     uuid[];
+BEGIN
+  FOR v_organization, v_datasets IN
+    SELECT t.organization_id, array_agg(DISTINCT t.dataset_id)
+      FROM (SELECT c.organization_id, c.dataset_id, c.job_id, c.last_seen_at, c.last_completed_at
+              FROM changed c
+             WHERE c.role = 'output'
+            EXCEPT
+            SELECT b.organization_id, b.dataset_id, b.job_id, b.last_seen_at, b.last_completed_at
+              FROM before b
+             WHERE b.role = 'output') t
+     GROUP BY 1
+  LOOP
+    PERFORM note_dataset_stats(v_organization, 'writes', v_datasets);
+    PERFORM note_returned_datasets(v_organization, v_datasets);
+  END LOOP;
+  RETURN NULL;
+END
+$$;
+
+ALTER FUNCTION headgate.follow_touched_uses() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.get_downstream_datasets(dataset_name_param character varying) RETURNS TABLE(dataset_name character varying, depth integer)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT d.name, min(w.depth)
+      FROM walk_lineage(current_organization(),
+                        ARRAY(SELECT a.dataset_id
+                                FROM dataset_aliases a
+                               WHERE a.organization_id = current_organization() AND a.name = dataset_name_param),
+                        'down', 10, NULL, NULL) w
+      JOIN datasets d ON d.organization_id = current_organization() AND d.id = w.dataset_id
+     WHERE w.depth > 0
+     GROUP BY d.name
+     ORDER BY 2, 1
+  $$;
+
+ALTER FUNCTION headgate.get_downstream_datasets(dataset_name_param character varying) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.get_upstream_datasets(dataset_name_param character varying) RETURNS TABLE(dataset_name character varying, depth integer)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT d.name, min(w.depth)
+      FROM walk_lineage(current_organization(),
+                        ARRAY(SELECT a.dataset_id
+                                FROM dataset_aliases a
+                               WHERE a.organization_id = current_organization() AND a.name = dataset_name_param),
+                        'up', 10, NULL, NULL) w
+      JOIN datasets d ON d.organization_id = current_organization() AND d.id = w.dataset_id
+     WHERE w.depth > 0
+     GROUP BY d.name
+     ORDER BY 2, 1
+  $$;
+
+ALTER FUNCTION headgate.get_upstream_datasets(dataset_name_param character varying) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.guard_terminal_state() RETURNS trigger
     LANGUAGE plpgsql
@@ -444,6 +990,21 @@ END
 $$;
 
 ALTER FUNCTION headgate.guard_terminal_state() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.has_stopped(p_organization uuid, p_job uuid, p_last_seen_at timestamp with time zone) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT EXISTS (SELECT
+                     FROM job_runs r
+                    WHERE r.organization_id = p_organization
+                      AND r.job_id = p_job
+                      AND r.started_at > p_last_seen_at
+                      AND r.state = 'COMPLETE'
+                      AND r.complete_at > p_last_seen_at + interval '30 days'
+                      AND NOT r.is_test)
+  $$;
+
+ALTER FUNCTION headgate.has_stopped(p_organization uuid, p_job uuid, p_last_seen_at timestamp with time zone) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.ingest_datasets(p_organization uuid, d_namespace text[], d_name text[], d_display text[], d_type text[], d_location text[], p_seen_at timestamp with time zone) RETURNS uuid[]
     LANGUAGE plpgsql
@@ -515,6 +1076,20 @@ END
 $$;
 
 ALTER FUNCTION headgate.ingest_jobs(p_organization uuid, j_namespace text[], j_name text[], p_seen_at timestamp with time zone) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.is_gone(p_organization uuid, p_dataset uuid, p_at timestamp with time zone) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT EXISTS (SELECT
+                     FROM datasets d
+                    WHERE d.organization_id = p_organization
+                      AND d.id = p_dataset
+                      AND (d.dropped_at IS NOT NULL OR d.renamed_at IS NOT NULL OR d.merged_into IS NOT NULL)
+                      AND (d.merged_into IS NOT NULL
+                        OR d.dropped_at <= p_at AND NOT was_written(p_organization, d.id, d.dropped_at, p_at)))
+  $$;
+
+ALTER FUNCTION headgate.is_gone(p_organization uuid, p_dataset uuid, p_at timestamp with time zone) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.is_partition_segment(segment text) RETURNS boolean
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -618,6 +1193,133 @@ CREATE FUNCTION headgate.later_merge(p_organization uuid, p_merge headgate.datas
   $$;
 
 ALTER FUNCTION headgate.later_merge(p_organization uuid, p_merge headgate.dataset_merges) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.lineage_between(p_organization uuid, p_datasets uuid[], p_as_of timestamp with time zone) RETURNS TABLE(source_id uuid, target_id uuid, job_id uuid, last_seen_at timestamp with time zone, is_completed boolean)
+    LANGUAGE plpgsql STABLE
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+  v_at     CONSTANT timestamptz := coalesce(p_as_of, 'infinity');
+  v_recent CONSTANT timestamptz := coalesce(p_as_of, now()) - interval '30 days';
+BEGIN
+  RETURN QUERY
+    WITH looked AS MATERIALIZED (
+      SELECT n.neighbour_id, n.dataset_id, n.job_id, n.last_seen_at, n.is_completed, n.is_more
+        FROM lineage_neighbours(p_organization, p_datasets, 'up', 100, v_at, v_recent) n
+       WHERE n.is_more
+          OR n.neighbour_id IN (SELECT s.id FROM unnest(p_datasets) AS s (id))
+    ),
+    hubs AS (
+      SELECT coalesce(array_agg(l.dataset_id), '{}') AS ids
+        FROM looked l
+       WHERE l.is_more
+    )
+    SELECT l.neighbour_id, l.dataset_id, l.job_id, l.last_seen_at, l.is_completed
+      FROM looked l
+     WHERE l.dataset_id NOT IN (SELECT k.dataset_id FROM looked k WHERE k.is_more)
+     UNION ALL
+    SELECT n.neighbour_id, n.dataset_id, n.job_id, n.last_seen_at, n.is_completed
+      FROM hubs h
+     CROSS JOIN LATERAL lineage_neighbours(p_organization, h.ids, 'up', edges_of_hub(cardinality(h.ids)), v_at,
+                                           v_recent) n
+     -- IS TRUE, or it would become a join, which compares each with each.
+     WHERE (n.neighbour_id IN (SELECT s.id FROM unnest(p_datasets) AS s (id))) IS TRUE;
+END
+$$;
+
+ALTER FUNCTION headgate.lineage_between(p_organization uuid, p_datasets uuid[], p_as_of timestamp with time zone) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.lineage_beyond(p_organization uuid, p_shown uuid[], p_up uuid[], p_down uuid[], p_as_of timestamp with time zone, p_enough integer) RETURNS integer
+    LANGUAGE plpgsql STABLE
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+  v_at     CONSTANT timestamptz := coalesce(p_as_of, 'infinity');
+  v_recent CONSTANT timestamptz := coalesce(p_as_of, now()) - interval '30 days';
+  v_known  uuid[] := p_shown;
+  v_found  integer := 0;
+  v_way    text;
+  v_all    uuid[];
+BEGIN
+  FOREACH v_way IN ARRAY ARRAY['up', 'down'] LOOP
+    v_all := CASE v_way WHEN 'up' THEN p_up ELSE p_down END;
+    FOR v_next IN 1 .. cardinality(v_all) BY 100 LOOP
+      EXIT WHEN v_found >= p_enough;
+      v_known := v_known || ARRAY(SELECT DISTINCT n.neighbour_id
+                                    FROM lineage_neighbours(p_organization, v_all[v_next : v_next + 99], v_way,
+                                                            p_enough + cardinality(p_shown), v_at, v_recent) n
+                                   WHERE n.neighbour_id NOT IN (SELECT s.id FROM unnest(v_known) AS s (id)));
+      v_found := cardinality(v_known) - cardinality(p_shown);
+    END LOOP;
+  END LOOP;
+  RETURN v_found;
+END
+$$;
+
+ALTER FUNCTION headgate.lineage_beyond(p_organization uuid, p_shown uuid[], p_up uuid[], p_down uuid[], p_as_of timestamp with time zone, p_enough integer) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.lineage_neighbours(p_organization uuid, p_datasets uuid[], p_direction text, p_each integer, p_at timestamp with time zone, p_recent timestamp with time zone) RETURNS TABLE(place bigint, dataset_id uuid, neighbour_id uuid, job_id uuid, last_seen_at timestamp with time zone, is_completed boolean, is_more boolean)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT f.place, f.id, CASE WHEN e.i > p_each THEN NULL ELSE e.far END, e.job_id, e.last_seen_at,
+           e.last_completed_at IS NOT NULL, coalesce(e.i > p_each, false)
+      FROM unnest(p_datasets) WITH ORDINALITY AS f (id, place)
+      LEFT JOIN LATERAL (SELECT d.renamed_at, is_gone(p_organization, d.id, p_at) AS is_gone
+                           FROM datasets d
+                          WHERE d.organization_id = p_organization
+                            AND d.id = f.id
+                            AND (d.dropped_at IS NOT NULL OR d.renamed_at IS NOT NULL OR d.merged_into IS NOT NULL)
+                         OFFSET 0) n ON true
+     CROSS JOIN LATERAL (SELECT x.*, row_number() OVER () AS i
+                           FROM ((SELECT t.target_id AS far, t.job_id, t.first_seen_at, t.last_seen_at,
+                                         t.last_completed_at
+                                    FROM lineage_edges t
+                                   WHERE p_direction = 'down'
+                                     AND t.organization_id = p_organization
+                                     AND t.source_id = f.id
+                                   ORDER BY t.target_id
+                                   LIMIT p_each + 1)
+                                 UNION ALL
+                                 (SELECT t.source_id, t.job_id, t.first_seen_at, t.last_seen_at, t.last_completed_at
+                                    FROM lineage_edges t
+                                   WHERE p_direction = 'up'
+                                     AND t.organization_id = p_organization
+                                     AND t.target_id = f.id
+                                   ORDER BY t.source_id
+                                   LIMIT p_each + 1)) x) e
+     WHERE n.is_gone IS NOT TRUE
+       -- What says that there is more says so whether or not its own edge counts.
+       AND (e.i > p_each
+         OR e.first_seen_at <= p_at
+           AND (p_direction = 'down' OR n.renamed_at IS NULL OR NOT n.renamed_at BETWEEN e.last_seen_at AND p_at)
+           AND (e.last_seen_at >= p_recent
+             OR NOT EXISTS (SELECT
+                              FROM job_runs r
+                             WHERE r.organization_id = p_organization
+                               AND r.job_id = e.job_id
+                               AND r.started_at > e.last_seen_at
+                               AND r.state = 'COMPLETE'
+                               AND r.complete_at > e.last_seen_at + interval '30 days'
+                               AND r.complete_at <= p_at
+                               AND NOT r.is_test
+                            OFFSET 0))
+           AND NOT EXISTS (SELECT
+                             FROM datasets d
+                            WHERE d.organization_id = p_organization
+                              AND d.id = e.far
+                              AND (d.dropped_at IS NOT NULL OR d.renamed_at IS NOT NULL OR d.merged_into IS NOT NULL)
+                              AND (is_gone(p_organization, d.id, p_at)
+                                OR p_direction = 'down' AND d.renamed_at BETWEEN e.last_seen_at AND p_at)
+                           OFFSET 0))
+  $$;
+
+ALTER FUNCTION headgate.lineage_neighbours(p_organization uuid, p_datasets uuid[], p_direction text, p_each integer, p_at timestamp with time zone, p_recent timestamp with time zone) OWNER TO headgate_owner;
 
 CREATE TABLE headgate.job_runs (
     organization_id uuid NOT NULL,
@@ -1009,6 +1711,8 @@ CREATE TABLE headgate.datasets (
     merged_into uuid,
     first_seen_at timestamp with time zone NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
+    bare_name text COLLATE pg_catalog."C",
+    renamed_at timestamp with time zone,
     CONSTRAINT datasets_schema_by_check CHECK ((schema_by = ANY (ARRAY['input'::text, 'output'::text, 'dataset'::text])))
 )
 WITH (fillfactor='85');
@@ -1018,6 +1722,8 @@ ALTER TABLE ONLY headgate.datasets FORCE ROW LEVEL SECURITY;
 ALTER TABLE headgate.datasets OWNER TO headgate_owner;
 
 COMMENT ON COLUMN headgate.datasets.dropped_at IS 'The latest DROP. The dataset is gone unless job_datasets shows that it was written later';
+
+COMMENT ON COLUMN headgate.datasets.renamed_at IS 'When it was last renamed away, or just before another was renamed to its name: nothing written by then is left';
 
 CREATE FUNCTION headgate.move_merged_schemas(p_organization uuid, p_merge uuid, p_kept headgate.datasets, p_gone headgate.datasets, OUT schema_hash bytea, OUT schema_at timestamp with time zone, OUT schema_by text) RETURNS record
     LANGUAGE plpgsql
@@ -1106,6 +1812,115 @@ CREATE FUNCTION headgate.namespace_kind(scheme text) RETURNS text
 
 ALTER FUNCTION headgate.namespace_kind(scheme text) OWNER TO headgate_owner;
 
+CREATE FUNCTION headgate.note_around_datasets(p_organization uuid, p_datasets uuid[]) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+DECLARE
+  v_around uuid[] := ARRAY(SELECT u.id
+                             FROM unnest(p_datasets) AS u (id)
+                            UNION
+                           SELECT e.target_id
+                             FROM unnest(p_datasets) AS u (id)
+                             JOIN lineage_edges e ON e.organization_id = p_organization AND e.source_id = u.id
+                            UNION
+                           SELECT e.source_id
+                             FROM unnest(p_datasets) AS u (id)
+                             JOIN lineage_edges e ON e.organization_id = p_organization AND e.target_id = u.id);
+BEGIN
+  PERFORM note_dataset_stats(p_organization, 'neighbours', v_around);
+END
+$$;
+
+ALTER FUNCTION headgate.note_around_datasets(p_organization uuid, p_datasets uuid[]) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.note_dataset_stats(p_organization uuid, p_part text, p_datasets uuid[]) RETURNS void
+    LANGUAGE sql
+    AS $$
+    INSERT INTO outbox (organization_id, kind, payload)
+    VALUES (p_organization, 'dataset_stats', jsonb_build_object(p_part, p_datasets))
+  $$;
+
+ALTER FUNCTION headgate.note_dataset_stats(p_organization uuid, p_part text, p_datasets uuid[]) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.note_returned_datasets(p_organization uuid, p_datasets uuid[]) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+DECLARE
+  v_left uuid[] := ARRAY(SELECT d.id
+                           FROM unnest(p_datasets) AS u (id)
+                          CROSS JOIN LATERAL (SELECT x.id
+                                                FROM datasets x
+                                               WHERE x.organization_id = p_organization
+                                                 AND x.id = u.id
+                                                 AND (x.dropped_at IS NOT NULL OR x.renamed_at IS NOT NULL
+                                                   OR x.merged_into IS NOT NULL)
+                                              OFFSET 0) d);
+BEGIN
+  IF v_left <> '{}' THEN
+    PERFORM note_around_datasets(p_organization, v_left);
+  END IF;
+END
+$$;
+
+ALTER FUNCTION headgate.note_returned_datasets(p_organization uuid, p_datasets uuid[]) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.page_of_datasets(p_organization uuid, p_sort text, p_descends boolean, p_after text, p_after_id uuid, p_limit integer, p_namespace text, p_type text, p_tag text, p_text text, p_fails boolean, p_dropped boolean) RETURNS TABLE(dataset_id uuid, place text)
+    LANGUAGE plpgsql ROWS 100
+    AS $_$
+DECLARE
+  -- What is unknown comes last, whichever way.
+  v_column CONSTANT text :=
+    CASE p_sort WHEN 'freshness' THEN CASE WHEN p_descends THEN 's.last_written_at' ELSE 's.oldest_first' END
+                WHEN 'rows' THEN CASE WHEN p_descends THEN 's.row_count' ELSE 's.fewest_first' END
+                WHEN 'downstream' THEN 's.downstream_count' ELSE 'd.name COLLATE "C"' END;
+  v_type   CONSTANT text := CASE p_sort WHEN 'freshness' THEN 'timestamptz' WHEN 'rows' THEN 'bigint'
+                                        WHEN 'downstream' THEN 'integer' ELSE 'text' END;
+  v_id     CONSTANT text := CASE WHEN v_type = 'text' THEN 'd.id' ELSE 's.dataset_id' END;
+  v_from   CONSTANT text :=
+    CASE WHEN v_type = 'text' AND p_fails IS NULL THEN 'datasets d'
+         -- Nothing to begin with but the order itself; where nothing is known of the tables, that has to be said.
+         WHEN coalesce(p_namespace, p_type, p_tag, p_text, p_fails::text) IS NULL
+         THEN 'dataset_stats s CROSS JOIN LATERAL (SELECT x.*
+                                                     FROM datasets x
+                                                    WHERE x.organization_id = $1 AND x.id = s.dataset_id
+                                                   OFFSET 0) d'
+         ELSE 'datasets d JOIN dataset_stats s ON s.organization_id = $1 AND s.dataset_id = d.id' END;
+BEGIN
+  PERFORM settle_dataset_stats(p_organization);
+  RETURN QUERY EXECUTE concat_ws(' AND ',
+    format('SELECT d.id, (%s)::text FROM %s WHERE d.organization_id = $1 AND d.merged_into IS NULL', v_column, v_from),
+    CASE WHEN v_from <> 'datasets d' THEN 's.organization_id = $1' END,
+    CASE WHEN p_after_id IS NOT NULL
+         THEN format('(%s, %s) %s ($2::%s, $3)', v_column, v_id, CASE WHEN p_descends THEN '<' ELSE '>' END, v_type)
+    END,
+    CASE WHEN p_namespace IS NOT NULL THEN 'd.namespace = $5' END,
+    CASE WHEN p_type IS NOT NULL THEN 'd.type = $6 AND octet_length(d.type) <= 200' END,
+    CASE WHEN p_tag IS NOT NULL
+         THEN 'EXISTS (SELECT FROM dataset_tags t
+                        WHERE t.organization_id = $1 AND t.dataset_id = d.id AND t.tag = $7)' END,
+    CASE WHEN p_text IS NOT NULL
+         THEN '(strpos(lower(d.namespace || ''/'' || d.name), lower($8)) > 0
+                OR strpos(lower(d.display_name), lower($8)) > 0)' END,
+    CASE WHEN p_fails THEN 's.failing_tests > 0' WHEN NOT p_fails THEN 's.failing_tests = 0' END,
+    CASE WHEN NOT p_dropped
+         THEN '(d.dropped_at IS NULL OR NOT is_gone($1, d.id, ''infinity''))' END)
+    || format(' ORDER BY %s %s, %s %2$s LIMIT $4', v_column, CASE WHEN p_descends THEN 'DESC' ELSE 'ASC' END, v_id)
+    USING p_organization, p_after, p_after_id, p_limit, p_namespace, p_type, p_tag, p_text;
+END
+$_$;
+
+ALTER FUNCTION headgate.page_of_datasets(p_organization uuid, p_sort text, p_descends boolean, p_after text, p_after_id uuid, p_limit integer, p_namespace text, p_type text, p_tag text, p_text text, p_fails boolean, p_dropped boolean) OWNER TO headgate_owner;
+
 CREATE FUNCTION headgate.part_touched_rows(p_organization uuid, p_merge uuid, p_table text, p_more text DEFAULT ''::text) RETURNS void
     LANGUAGE plpgsql
     AS $_$
@@ -1139,6 +1954,74 @@ CREATE FUNCTION headgate.parted_ids(p_current uuid[], p_result jsonb, p_original
   $$;
 
 ALTER FUNCTION headgate.parted_ids(p_current uuid[], p_result jsonb, p_original jsonb) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.queue_alias_for_search() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF TG_OP <> 'INSERT' THEN
+    INSERT INTO search_pending (organization_id, kind, id)
+    SELECT OLD.organization_id, 'dataset', OLD.dataset_id
+     WHERE OLD.organization_id = current_organization();
+  END IF;
+  IF TG_OP <> 'DELETE' THEN
+    INSERT INTO search_pending (organization_id, kind, id)
+    SELECT NEW.organization_id, 'dataset', NEW.dataset_id
+     WHERE NEW.organization_id = current_organization();
+  END IF;
+  RETURN NULL;
+END
+$$;
+
+ALTER FUNCTION headgate.queue_alias_for_search() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.queue_changed_for_search() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  changed record;
+BEGIN
+  IF TG_OP = 'DELETE' THEN
+    changed := OLD;
+  ELSE
+    changed := NEW;
+  END IF;
+  INSERT INTO search_pending (organization_id, kind, id)
+  SELECT changed.organization_id, TG_ARGV[0], changed.id
+   WHERE changed.organization_id = current_organization();
+  RETURN NULL;
+END
+$$;
+
+ALTER FUNCTION headgate.queue_changed_for_search() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.queue_new_for_search() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  INSERT INTO search_pending (organization_id, kind, id)
+  SELECT n.organization_id, TG_ARGV[0], n.id
+    FROM added n
+   WHERE n.organization_id = current_organization();
+  RETURN NULL;
+END
+$$;
+
+ALTER FUNCTION headgate.queue_new_for_search() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.queue_schemas_for_search() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  INSERT INTO search_pending (organization_id, kind, id)
+  SELECT DISTINCT n.organization_id, 'dataset', n.dataset_id
+    FROM added n
+   WHERE n.organization_id = current_organization();
+  RETURN NULL;
+END
+$$;
+
+ALTER FUNCTION headgate.queue_schemas_for_search() OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.quoted_columns(p_names text[]) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -1205,6 +2088,36 @@ END
 $$;
 
 ALTER FUNCTION headgate.rebuild_schema_history(p_organization uuid, p_dataset uuid, p_readers boolean, OUT schema_hash bytea, OUT schema_at timestamp with time zone) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.refresh_dataset_stats(p_organization uuid, p_part text, p_datasets uuid[]) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+DECLARE
+  v_held uuid[] := ARRAY(SELECT h.dataset_id
+                           FROM (SELECT DISTINCT u.id FROM unnest(p_datasets) AS u (id) ORDER BY u.id) w
+                          CROSS JOIN LATERAL (SELECT s.dataset_id
+                                                FROM dataset_stats s
+                                               WHERE s.organization_id = p_organization AND s.dataset_id = w.id
+                                                 FOR NO KEY UPDATE) h);
+BEGIN
+  IF p_part IN ('writes', 'all') THEN
+    PERFORM set_dataset_writes(p_organization, v_held, p_part = 'all');
+  END IF;
+  IF p_part IN ('neighbours', 'all') THEN
+    PERFORM set_dataset_neighbours(p_organization, v_held);
+  END IF;
+  IF p_part IN ('tests', 'all') THEN
+    PERFORM set_dataset_tests(p_organization, v_held);
+  END IF;
+END
+$$;
+
+ALTER FUNCTION headgate.refresh_dataset_stats(p_organization uuid, p_part text, p_datasets uuid[]) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.rename_dataset(p_organization uuid, p_dataset uuid, p_namespace text, p_name text, p_display text, p_primary boolean, p_rule_id uuid) RETURNS uuid
     LANGUAGE plpgsql
@@ -1409,6 +2322,19 @@ $$;
 
 ALTER FUNCTION headgate.restore_merged_schemas(p_organization uuid, p_merge uuid, p_kept uuid) OWNER TO headgate_owner;
 
+CREATE FUNCTION headgate.run_fits(p_state text, p_is_test boolean, p_context jsonb, p_job_ids uuid[], p_application text, p_parent uuid, p_states text[], p_tests boolean, p_contexts jsonb, p_jobs uuid[], p_applications text, p_parents uuid) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT (p_states IS NULL OR p_state = ANY (p_states))
+       AND (p_tests IS NULL OR p_is_test = p_tests)
+       AND (p_contexts IS NULL OR p_context @> p_contexts)
+       AND (p_jobs IS NULL OR p_job_ids && p_jobs)
+       AND (p_applications IS NULL OR p_application = p_applications)
+       AND (p_parents IS NULL OR p_parent = p_parents)
+  $$;
+
+ALTER FUNCTION headgate.run_fits(p_state text, p_is_test boolean, p_context jsonb, p_job_ids uuid[], p_application text, p_parent uuid, p_states text[], p_tests boolean, p_contexts jsonb, p_jobs uuid[], p_applications text, p_parents uuid) OWNER TO headgate_owner;
+
 CREATE FUNCTION headgate.schema_change(p_old jsonb, p_new jsonb, OUT added text[], OUT removed text[], OUT type_changed text[], OUT change_type text, OUT description text, OUT breaking boolean) RETURNS record
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
     AS $$
@@ -1416,6 +2342,7 @@ DECLARE
   retyped   text[];
   tightened text[];
   loosened  text[];
+  reordered boolean;
   kinds     text[];
 BEGIN
   IF p_old IS NULL THEN
@@ -1429,15 +2356,18 @@ BEGIN
          coalesce(array_agg(format('''%s'' changed from %s to %s', a.name, b.type, a.type) ORDER BY a.place)
                     FILTER (WHERE b.type <> a.type), '{}'),
          coalesce(array_agg(a.name ORDER BY a.place) FILTER (WHERE b.nullable AND NOT a.nullable), '{}'),
-         coalesce(array_agg(a.name ORDER BY a.place) FILTER (WHERE NOT b.nullable AND a.nullable), '{}')
-    INTO added, removed, type_changed, retyped, tightened, loosened
+         coalesce(array_agg(a.name ORDER BY a.place) FILTER (WHERE NOT b.nullable AND a.nullable), '{}'),
+         array_agg(a.name ORDER BY a.place) FILTER (WHERE a.name = b.name)
+           IS DISTINCT FROM array_agg(a.name ORDER BY b.place) FILTER (WHERE a.name = b.name)
+    INTO added, removed, type_changed, retyped, tightened, loosened, reordered
     FROM schema_columns(p_old) b
     FULL JOIN schema_columns(p_new) a ON a.name = b.name;
   kinds := array_remove(ARRAY[
     CASE WHEN added <> '{}' THEN 'ADDED_COLUMN' END,
     CASE WHEN removed <> '{}' THEN 'DROPPED_COLUMN' END,
     CASE WHEN type_changed <> '{}' THEN 'TYPE_CHANGE' END,
-    CASE WHEN tightened <> '{}' OR loosened <> '{}' THEN 'NULLABILITY' END], NULL);
+    CASE WHEN tightened <> '{}' OR loosened <> '{}' THEN 'NULLABILITY' END,
+    CASE WHEN reordered THEN 'REORDERED' END], NULL);
   change_type := CASE cardinality(kinds) WHEN 0 THEN 'REORDERED' WHEN 1 THEN kinds[1] ELSE 'MIXED' END;
   breaking := removed <> '{}' OR type_changed <> '{}' OR tightened <> '{}';
   description := coalesce(NULLIF(concat_ws('; ',
@@ -1445,7 +2375,8 @@ BEGIN
     'removed ' || quoted_columns(removed),
     NULLIF(array_to_string(retyped[1:20], '; '), ''),
     'no longer nullable: ' || quoted_columns(tightened),
-    'now nullable: ' || quoted_columns(loosened)), ''), 'columns in another order');
+    'now nullable: ' || quoted_columns(loosened),
+    CASE WHEN reordered THEN 'columns in another order' END), ''), 'nothing changed');
 END
 $$;
 
@@ -1473,6 +2404,309 @@ CREATE FUNCTION headgate.schema_history_rows(p_organization uuid, p_datasets uui
   $$;
 
 ALTER FUNCTION headgate.schema_history_rows(p_organization uuid, p_datasets uuid[]) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.search_lock(p_organization uuid) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$ SELECT hashtextextended('headgate.search.' || p_organization::text, 0) $$;
+
+ALTER FUNCTION headgate.search_lock(p_organization uuid) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.sends_columns(p_organization uuid, p_job uuid, p_dataset uuid) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT EXISTS (SELECT
+                     FROM job_datasets h
+                    WHERE h.organization_id = p_organization
+                      AND h.job_id = p_job
+                      AND h.dataset_id = p_dataset
+                      AND h.role = 'output'
+                      AND h.columns_seen_at >= h.last_seen_at - interval '30 days')
+        OR EXISTS (SELECT
+                     FROM column_lineage_edges e
+                    WHERE e.organization_id = p_organization
+                      AND e.job_id = p_job
+                      AND e.target_id = p_dataset
+                      AND e.is_current
+                      AND NOT has_stopped(p_organization, p_job, e.last_seen_at))
+  $$;
+
+ALTER FUNCTION headgate.sends_columns(p_organization uuid, p_job uuid, p_dataset uuid) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.set_bare_name() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  NEW.bare_name := bare_name(NEW.name);
+  RETURN NEW;
+END
+$$;
+
+ALTER FUNCTION headgate.set_bare_name() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.set_column_count() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  NEW.column_count := CASE WHEN jsonb_typeof(NEW.fields) = 'array' THEN jsonb_array_length(NEW.fields) END;
+  RETURN NEW;
+END
+$$;
+
+ALTER FUNCTION headgate.set_column_count() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.set_dataset_neighbours(p_organization uuid, p_datasets uuid[]) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+DECLARE
+  v_recent CONSTANT timestamptz := now() - interval '30 days';
+BEGIN
+  INSERT INTO dataset_stats AS s (organization_id, dataset_id, upstream_count, downstream_count)
+  SELECT p_organization, u.id,
+         (SELECT count(DISTINCT n.neighbour_id)
+            FROM lineage_neighbours(p_organization, ARRAY[u.id], 'up', NULL, 'infinity', v_recent) n
+           WHERE n.neighbour_id <> u.id),
+         (SELECT count(DISTINCT n.neighbour_id)
+            FROM lineage_neighbours(p_organization, ARRAY[u.id], 'down', NULL, 'infinity', v_recent) n
+           WHERE n.neighbour_id <> u.id)
+    FROM unnest(p_datasets) AS u (id)
+  ON CONFLICT (organization_id, dataset_id) DO UPDATE
+     SET upstream_count = EXCLUDED.upstream_count,
+         downstream_count = EXCLUDED.downstream_count
+   WHERE (s.upstream_count, s.downstream_count)
+         IS DISTINCT FROM (EXCLUDED.upstream_count, EXCLUDED.downstream_count);
+END
+$$;
+
+ALTER FUNCTION headgate.set_dataset_neighbours(p_organization uuid, p_datasets uuid[]) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.set_dataset_sizes(p_organization uuid, p_datasets uuid[], p_anew boolean) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+DECLARE
+  no_run CONSTANT uuid := '00000000-0000-0000-0000-000000000000';
+BEGIN
+  INSERT INTO dataset_stats AS s (organization_id, dataset_id, row_count, byte_size, measured_at, measured_by)
+  SELECT p_organization, u.id, coalesce(t.rows, -1), t.bytes, m.measured_at, m.direction
+    FROM unnest(p_datasets) AS u (id)
+   CROSS JOIN LATERAL (SELECT x.measured_at, x.measured_by
+                         FROM dataset_stats x
+                        WHERE x.organization_id = p_organization
+                          AND x.dataset_id = u.id
+                       OFFSET 0) k
+    LEFT JOIN LATERAL (SELECT x.measured_at, x.run_id, x.direction
+                         FROM (SELECT y.measured_at, y.run_id, y.direction
+                                 FROM dataset_metrics y
+                                WHERE y.organization_id = p_organization
+                                  AND y.dataset_id = u.id
+                                  AND y.measured_at >= CASE WHEN p_anew THEN '-infinity'
+                                                            ELSE coalesce(k.measured_at, '-infinity') END
+                                ORDER BY y.measured_at DESC
+                                -- What is read often and never measured by a writer has measurements without end.
+                                LIMIT CASE WHEN NOT p_anew THEN 1000 END) x
+                        WHERE x.direction = 'output'
+                           OR (x.direction = 'profile' AND (p_anew OR k.measured_by IS DISTINCT FROM 'output'))
+                        ORDER BY x.direction, x.measured_at DESC
+                        LIMIT 1) m ON true
+    LEFT JOIN LATERAL (SELECT least(x.started_at, x.running_at, x.other_at, x.ended_at) AS began_at
+                         FROM job_runs x
+                        WHERE x.organization_id = p_organization
+                          AND x.run_id = m.run_id
+                       OFFSET 0) r ON true
+    LEFT JOIN LATERAL (SELECT total_of(sum(x.row_count)) AS rows, total_of(sum(x.byte_size)) AS bytes
+                         FROM dataset_metrics x
+                        WHERE x.organization_id = p_organization
+                          AND x.dataset_id = u.id
+                          AND x.measured_at BETWEEN CASE WHEN m.run_id = no_run THEN m.measured_at
+                                                         ELSE least(r.began_at, m.measured_at) END
+                                                AND m.measured_at
+                          AND x.run_id = m.run_id
+                          AND x.direction = m.direction) t ON m.run_id IS NOT NULL
+   WHERE p_anew OR m.run_id IS NOT NULL
+  ON CONFLICT (organization_id, dataset_id) DO UPDATE
+     SET row_count = EXCLUDED.row_count,
+         byte_size = EXCLUDED.byte_size,
+         measured_at = EXCLUDED.measured_at,
+         measured_by = EXCLUDED.measured_by
+   WHERE (s.row_count, s.byte_size, s.measured_at, s.measured_by) IS DISTINCT FROM
+         (EXCLUDED.row_count, EXCLUDED.byte_size, EXCLUDED.measured_at, EXCLUDED.measured_by);
+END
+$$;
+
+ALTER FUNCTION headgate.set_dataset_sizes(p_organization uuid, p_datasets uuid[], p_anew boolean) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.set_dataset_tests(p_organization uuid, p_datasets uuid[]) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+BEGIN
+  INSERT INTO dataset_stats AS s (organization_id, dataset_id, failing_tests)
+  SELECT p_organization, u.id, f.failing
+    FROM unnest(p_datasets) AS u (id)
+   CROSS JOIN LATERAL (
+     WITH RECURSIVE latest AS (
+       (SELECT r.test_key, r.status, r.severity
+          FROM test_results r
+         WHERE r.organization_id = p_organization AND r.dataset_id = u.id
+         ORDER BY r.test_key, r.observed_at DESC
+         LIMIT 1)
+       UNION ALL
+       SELECT n.test_key, n.status, n.severity
+         FROM latest l
+        CROSS JOIN LATERAL (SELECT r.test_key, r.status, r.severity
+                              FROM test_results r
+                             WHERE r.organization_id = p_organization AND r.dataset_id = u.id
+                               AND r.test_key > l.test_key
+                             ORDER BY r.test_key, r.observed_at DESC
+                             LIMIT 1) n
+     )
+     SELECT count(*) AS failing
+       FROM latest l
+      WHERE l.status IN ('failed', 'error') AND l.severity = 'error') f
+  ON CONFLICT (organization_id, dataset_id) DO UPDATE
+     SET failing_tests = EXCLUDED.failing_tests
+   WHERE s.failing_tests <> EXCLUDED.failing_tests;
+END
+$$;
+
+ALTER FUNCTION headgate.set_dataset_tests(p_organization uuid, p_datasets uuid[]) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.set_dataset_writes(p_organization uuid, p_datasets uuid[], p_anew boolean) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+DECLARE
+  v_unmeasured uuid[];
+BEGIN
+  WITH found AS (
+    SELECT u.id, w.written_at, w.producers, m.rows, m.bytes,
+           m.run = m.other_run AND r.goes_on IS NOT TRUE AS is_measured
+      FROM unnest(p_datasets) AS u (id)
+     CROSS JOIN LATERAL (SELECT coalesce(max(h.last_completed_at), '-infinity') AS written_at, count(*) AS producers
+                           FROM job_datasets h
+                          WHERE h.organization_id = p_organization
+                            AND h.dataset_id = u.id
+                            AND h.role = 'output') w
+     CROSS JOIN LATERAL (SELECT min(x.run_id::text) AS run, max(x.run_id::text) AS other_run,
+                                total_of(sum(x.row_count)) AS rows, total_of(sum(x.byte_size)) AS bytes
+                           FROM dataset_metrics x
+                          WHERE x.organization_id = p_organization
+                            AND x.dataset_id = u.id
+                            AND x.measured_at = w.written_at
+                            AND x.direction = 'output') m
+      LEFT JOIN LATERAL (SELECT x.running_at IS NOT NULL OR x.other_at IS NOT NULL AS goes_on
+                           FROM job_runs x
+                          WHERE x.organization_id = p_organization
+                            AND x.run_id = m.run::uuid
+                         OFFSET 0) r ON true
+  ),
+  written AS (
+    INSERT INTO dataset_stats AS s (organization_id, dataset_id, last_written_at, producer_count, row_count, byte_size,
+                                    measured_at, measured_by)
+    SELECT p_organization, f.id, f.written_at, f.producers, coalesce(f.rows, -1), f.bytes,
+           CASE WHEN f.is_measured THEN f.written_at END, CASE WHEN f.is_measured THEN 'output' END
+      FROM found f
+    ON CONFLICT (organization_id, dataset_id) DO UPDATE
+       SET last_written_at = EXCLUDED.last_written_at,
+           producer_count = EXCLUDED.producer_count,
+           row_count = CASE WHEN EXCLUDED.measured_by IS NULL THEN s.row_count ELSE EXCLUDED.row_count END,
+           byte_size = CASE WHEN EXCLUDED.measured_by IS NULL THEN s.byte_size ELSE EXCLUDED.byte_size END,
+           measured_at = coalesce(EXCLUDED.measured_at, s.measured_at),
+           measured_by = coalesce(EXCLUDED.measured_by, s.measured_by)
+     WHERE (s.last_written_at, s.producer_count) IS DISTINCT FROM (EXCLUDED.last_written_at, EXCLUDED.producer_count)
+        OR (EXCLUDED.measured_by IS NOT NULL
+            AND (s.row_count, s.byte_size, s.measured_at, s.measured_by) IS DISTINCT FROM
+                (EXCLUDED.row_count, EXCLUDED.byte_size, EXCLUDED.measured_at, EXCLUDED.measured_by))
+  )
+  SELECT array_agg(f.id) INTO v_unmeasured FROM found f WHERE f.is_measured IS NOT TRUE;
+  IF v_unmeasured IS NOT NULL THEN
+    PERFORM set_dataset_sizes(p_organization, v_unmeasured, p_anew);
+  END IF;
+END
+$$;
+
+ALTER FUNCTION headgate.set_dataset_writes(p_organization uuid, p_datasets uuid[], p_anew boolean) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.set_facet_tags(p_organization uuid, p_dataset uuid, p_body jsonb, p_at timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  DELETE FROM dataset_tags t
+   WHERE t.organization_id = p_organization AND t.dataset_id = p_dataset AND t.source = 'facet'
+     AND NOT EXISTS (SELECT FROM facet_tags(p_body) f WHERE f.column_name = t.column_name AND f.tag = t.tag);
+  INSERT INTO dataset_tags AS t (organization_id, dataset_id, column_name, tag, source, created_at)
+  SELECT p_organization, p_dataset, f.column_name, f.tag, 'facet', p_at
+    FROM facet_tags(p_body) f
+  ON CONFLICT (organization_id, dataset_id, column_name, tag, source) DO UPDATE
+     SET created_at = EXCLUDED.created_at
+   WHERE t.created_at <> EXCLUDED.created_at;
+END
+$$;
+
+ALTER FUNCTION headgate.set_facet_tags(p_organization uuid, p_dataset uuid, p_body jsonb, p_at timestamp with time zone) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.settle_dataset_stats(p_organization uuid, p_most integer DEFAULT 2000) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  v_notes    bigint[];
+  v_part     text;
+  v_datasets uuid[];
+  v_is_left  boolean := false;
+BEGIN
+  IF NOT EXISTS (SELECT FROM outbox o WHERE o.organization_id = p_organization AND o.kind = 'dataset_stats') THEN
+    RETURN false;
+  END IF;
+  -- A crash may take this back: the notes return with it.
+  PERFORM set_config('synchronous_commit', 'off', true);
+  IF NOT take_dataset_stats(p_organization) THEN
+    RETURN true;
+  END IF;
+  v_notes := ARRAY(SELECT o.id FROM outbox o WHERE o.organization_id = p_organization AND o.kind = 'dataset_stats');
+  FOR v_part, v_datasets IN
+    SELECT n.part, array_agg(DISTINCT d.id::uuid)
+      FROM outbox o
+     CROSS JOIN LATERAL jsonb_each(o.payload) AS n (part, datasets)
+     CROSS JOIN LATERAL jsonb_array_elements_text(n.datasets) AS d (id)
+     WHERE o.organization_id = p_organization AND o.kind = 'dataset_stats' AND o.id = ANY (v_notes)
+     GROUP BY n.part
+     ORDER BY n.part
+  LOOP
+    PERFORM refresh_dataset_stats(p_organization, v_part, v_datasets[:p_most]);
+    IF cardinality(v_datasets) > p_most THEN
+      PERFORM note_dataset_stats(p_organization, v_part, v_datasets[p_most + 1:]);
+      v_is_left := true;
+    END IF;
+  END LOOP;
+  -- One that the worker is just taking is left to it.
+  DELETE FROM outbox o
+   WHERE o.organization_id = p_organization
+     AND o.id IN (SELECT x.id
+                    FROM outbox x
+                   WHERE x.organization_id = p_organization AND x.kind = 'dataset_stats' AND x.id = ANY (v_notes)
+                     FOR UPDATE SKIP LOCKED);
+  RETURN v_is_left;
+END
+$$;
+
+ALTER FUNCTION headgate.settle_dataset_stats(p_organization uuid, p_most integer) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.split_uri(raw text, OUT scheme text, OUT authority text, OUT path text) RETURNS record
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
@@ -1569,9 +2803,10 @@ BEGIN
   INSERT INTO lineage_events (organization_id, kind, event_type, event_time, run_id, job_id, producer, tenant_code,
                               outcome, reason, marks, raw)
   SELECT p_organization, u.kind, u.type, u.at, u.run, u.job, u.producer, p_tenant_code,
-         CASE WHEN u.extra IS NULL OR u.extra = 'lenient' THEN 'accepted' ELSE 'refused' END,
-         NULLIF(u.extra, 'lenient'),
-         CASE WHEN u.extra = 'lenient' THEN '{lenient}'::text[] ELSE '{}' END, u.raw
+         CASE WHEN starts_with(u.extra, 'run.') THEN 'refused' ELSE 'accepted' END,
+         CASE WHEN starts_with(u.extra, 'run.') THEN u.extra END,
+         CASE WHEN u.extra IS NULL OR starts_with(u.extra, 'run.') THEN '{}' ELSE string_to_array(u.extra, ' ') END,
+         u.raw
     FROM unnest(e_kind, e_type, e_time, e_run, e_job, e_producer, e_extra, e_raw)
          AS u (kind, type, at, run, job, producer, extra, raw);
 
@@ -1820,6 +3055,26 @@ $$;
 
 ALTER FUNCTION headgate.take_dataset_name(p_organization uuid, p_dataset uuid, p_namespace text, p_name text, p_display text, p_holder uuid) OWNER TO headgate_owner;
 
+CREATE FUNCTION headgate.take_dataset_stats(p_organization uuid) RETURNS boolean
+    LANGUAGE plpgsql
+    SET lock_timeout TO '200ms'
+    AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('headgate.dataset_stats.' || p_organization::text, 0));
+  RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+  RETURN false;
+END
+$$;
+
+ALTER FUNCTION headgate.take_dataset_stats(p_organization uuid) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.total_of(p_sum numeric) RETURNS bigint
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    AS $$ SELECT least(greatest(p_sum, -9223372036854775808), 9223372036854775807)::bigint $$;
+
+ALTER FUNCTION headgate.total_of(p_sum numeric) OWNER TO headgate_owner;
+
 CREATE FUNCTION headgate.touch_lineage(p_organization uuid, h_job uuid[], h_dataset uuid[], h_role text[], h_first_at timestamp with time zone[], h_last_at timestamp with time zone[], h_completed_at timestamp with time zone[], h_columns_at timestamp with time zone[], h_schema_at timestamp with time zone[], s_source uuid[], s_target uuid[], s_job uuid[], s_first_at timestamp with time zone[], s_last_at timestamp with time zone[], s_completed_at timestamp with time zone[], s_run uuid[]) RETURNS void
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -1919,6 +3174,249 @@ END
 $$;
 
 ALTER FUNCTION headgate.undo_dataset_merge(p_organization uuid, p_merge uuid) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.walk_change(p_organization uuid, p_dataset uuid, p_columns text[], p_depth integer, p_limit integer) RETURNS TABLE(dataset_id uuid, column_name text, depth integer, hidden integer)
+    LANGUAGE plpgsql STABLE
+    AS $$
+#variable_conflict use_column
+DECLARE
+  v_names  text[] := coalesce(p_columns, ARRAY[NULL::text]);
+  v_ids    uuid[] := array_fill(p_dataset, ARRAY[cardinality(v_names)]);
+  v_depths integer[] := array_fill(0, ARRAY[cardinality(v_names)]);
+  f_ids    uuid[] := v_ids;
+  f_names  text[] := v_names;
+  n_ids    uuid[];
+  n_names  text[];
+  v_each   integer;
+  v_more   integer;
+  v_room   integer;
+  v_hidden integer := 0;
+BEGIN
+  FOR v_level IN 0 .. p_depth LOOP
+    EXIT WHEN cardinality(f_ids) = 0;
+    v_each := greatest(100, 20 * greatest(p_limit, 1000) / cardinality(f_ids));
+    WITH met AS MATERIALIZED (
+      SELECT e.target_id AS id, e.target_column AS name, e.place > v_each AS is_more
+        FROM unnest(f_ids, f_names) AS f (id, name)
+       CROSS JOIN LATERAL (SELECT x.*, row_number() OVER () AS place
+                             FROM ((SELECT t.target_id, t.target_column
+                                      FROM current_column_edges(p_organization) t
+                                     WHERE t.source_id = f.id
+                                       AND t.source_column = f.name
+                                       AND f.name <> ''
+                                     LIMIT v_each + 1)
+                                   UNION ALL
+                                   (SELECT t.target_id, t.target_column
+                                      FROM current_column_edges(p_organization) t
+                                     WHERE t.source_id = f.id
+                                       AND f.name IS NULL
+                                     LIMIT v_each + 1)) x) e
+       UNION ALL
+      SELECT e.neighbour_id, NULL, e.is_more
+        FROM lineage_neighbours(p_organization, ARRAY(SELECT DISTINCT u.id FROM unnest(f_ids) AS u (id)), 'down',
+                                v_each, 'infinity', now() - interval '30 days') e
+       WHERE e.is_more
+          OR NOT sends_columns(p_organization, e.job_id, e.neighbour_id)
+    )
+    SELECT coalesce(array_agg(n.id ORDER BY n.id, n.name), '{}'),
+           coalesce(array_agg(n.name ORDER BY n.id, n.name), '{}'),
+           (SELECT count(*) FROM met m WHERE m.is_more)
+      INTO n_ids, n_names, v_more
+      FROM (SELECT m.id, m.name FROM met m WHERE NOT m.is_more
+            EXCEPT
+            SELECT s.id, s.name FROM unnest(v_ids, v_names) AS s (id, name)) n;
+    v_room := CASE WHEN v_level = p_depth THEN 0 ELSE p_limit - cardinality(v_ids) END;
+    v_hidden := v_hidden + v_more + greatest(0, cardinality(n_ids) - v_room);
+    EXIT WHEN v_room = 0;
+    f_ids := n_ids[:v_room];
+    f_names := n_names[:v_room];
+    v_ids := v_ids || f_ids;
+    v_names := v_names || f_names;
+    v_depths := v_depths || array_fill(v_level + 1, ARRAY[cardinality(f_ids)]);
+  END LOOP;
+  RETURN QUERY
+    SELECT s.id, s.name, s.depth, v_hidden
+      FROM unnest(v_ids, v_names, v_depths) AS s (id, name, depth)
+     ORDER BY s.depth, s.id, s.name;
+END
+$$;
+
+ALTER FUNCTION headgate.walk_change(p_organization uuid, p_dataset uuid, p_columns text[], p_depth integer, p_limit integer) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.walk_columns(p_organization uuid, p_dataset uuid, p_columns text[], p_direction text, p_depth integer, p_limit integer) RETURNS TABLE(dataset_id uuid, column_name text, depth integer, hidden integer)
+    LANGUAGE plpgsql STABLE
+    AS $$
+#variable_conflict use_column
+DECLARE
+  v_names  text[] := ARRAY(SELECT DISTINCT u.name FROM unnest(p_columns) AS u (name) ORDER BY u.name LIMIT p_limit);
+  v_ids    uuid[] := array_fill(p_dataset, ARRAY[cardinality(v_names)]);
+  v_ends   boolean[] := array_fill(false, ARRAY[cardinality(v_names)]);
+  v_depths integer[] := array_fill(0, ARRAY[cardinality(v_names)]);
+  f_ids    uuid[] := v_ids;
+  f_names  text[] := v_names;
+  n_ids    uuid[];
+  n_names  text[];
+  n_ends   boolean[];
+  v_each   integer;
+  v_more   integer;
+  v_room   integer;
+  v_hidden integer := 0;
+BEGIN
+  FOR v_level IN 0 .. p_depth LOOP
+    EXIT WHEN cardinality(f_ids) = 0;
+    v_each := greatest(100, 20 * greatest(p_limit, 1000) / cardinality(f_ids));
+    WITH met AS MATERIALIZED (
+      SELECT e.id, e.name, e.is_end, e.place > v_each AS is_more
+        FROM unnest(f_ids, f_names) AS f (id, name)
+       CROSS JOIN LATERAL (SELECT x.*, row_number() OVER () AS place
+                             FROM ((SELECT t.target_id AS id, t.target_column AS name, t.target_column = '' AS is_end
+                                      FROM current_column_edges(p_organization) t
+                                     WHERE p_direction = 'down'
+                                       AND t.source_id = f.id
+                                       AND t.source_column = f.name
+                                     LIMIT v_each + 1)
+                                   UNION ALL
+                                   (SELECT t.source_id, t.source_column, t.target_column = ''
+                                      FROM current_column_edges(p_organization) t
+                                     WHERE p_direction = 'up'
+                                       AND t.target_id = f.id
+                                       AND t.target_column = ANY (ARRAY[f.name, ''])
+                                     LIMIT v_each + 1)) x) e
+    )
+    SELECT coalesce(array_agg(n.id ORDER BY n.id, n.name), '{}'),
+           coalesce(array_agg(n.name ORDER BY n.id, n.name), '{}'),
+           coalesce(array_agg(n.is_end ORDER BY n.id, n.name), '{}'),
+           (SELECT count(*) FROM met m WHERE m.is_more)
+      INTO n_ids, n_names, n_ends, v_more
+      FROM (SELECT m.id, m.name, m.is_end FROM met m WHERE NOT m.is_more
+            EXCEPT
+            SELECT s.id, s.name, s.is_end FROM unnest(v_ids, v_names, v_ends) AS s (id, name, is_end)) n;
+    v_room := CASE WHEN v_level = p_depth THEN 0 ELSE p_limit - cardinality(v_ids) END;
+    v_hidden := v_hidden + v_more + greatest(0, cardinality(n_ids) - v_room);
+    EXIT WHEN v_room = 0;
+    n_ids := n_ids[:v_room];
+    n_names := n_names[:v_room];
+    n_ends := n_ends[:v_room];
+    v_ids := v_ids || n_ids;
+    v_names := v_names || n_names;
+    v_ends := v_ends || n_ends;
+    v_depths := v_depths || array_fill(v_level + 1, ARRAY[cardinality(n_ids)]);
+    SELECT coalesce(array_agg(n.id), '{}'), coalesce(array_agg(n.name), '{}')
+      INTO f_ids, f_names
+      FROM unnest(n_ids, n_names, n_ends) AS n (id, name, is_end)
+     WHERE NOT n.is_end;
+  END LOOP;
+  RETURN QUERY
+    SELECT s.id, s.name, min(s.depth), v_hidden
+      FROM (SELECT v.id, v.name, v.depth
+              FROM unnest(v_ids, v_names, v_depths) AS v (id, name, depth)
+             UNION ALL
+            -- The whole of a dataset that was passed on the way up, where something influences it.
+            SELECT v.id, '', v.depth
+              FROM unnest(v_ids, v_ends, v_depths) AS v (id, is_end, depth)
+             WHERE p_direction = 'up'
+               AND NOT v.is_end
+               AND v.depth < p_depth
+               AND EXISTS (SELECT
+                             FROM current_column_edges(p_organization) x
+                            WHERE x.target_id = v.id
+                              AND x.target_column = ''
+                           OFFSET 0)) s
+     GROUP BY s.id, s.name
+     ORDER BY 3, s.id, s.name;
+END
+$$;
+
+ALTER FUNCTION headgate.walk_columns(p_organization uuid, p_dataset uuid, p_columns text[], p_direction text, p_depth integer, p_limit integer) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.walk_lineage(p_organization uuid, p_roots uuid[], p_direction text, p_depth integer, p_limit integer, p_as_of timestamp with time zone, p_count boolean DEFAULT false) RETURNS TABLE(dataset_id uuid, depth integer, hidden integer)
+    LANGUAGE plpgsql STABLE
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+  v_at     CONSTANT timestamptz := coalesce(p_as_of, 'infinity');
+  v_recent CONSTANT timestamptz := coalesce(p_as_of, now()) - interval '30 days';
+  v_seen   uuid[] := ARRAY(SELECT DISTINCT u.id FROM unnest(p_roots) AS u (id) ORDER BY u.id LIMIT p_limit);
+  v_depths integer[] := array_fill(0, ARRAY[cardinality(v_seen)]);
+  v_level  integer := 0;
+  v_next   integer := 1;
+  v_end    integer := cardinality(v_seen);
+  v_room   integer;
+  v_chunk  uuid[];
+  v_near   bigint[];
+  v_far    uuid[];
+  v_fresh  uuid[];
+  v_hubs   uuid[];
+BEGIN
+  WHILE v_next <= v_end AND v_level < p_depth LOOP
+    v_room := p_limit - cardinality(v_seen);
+    EXIT WHEN v_room = 0;
+    -- Part of a level may fill the room that is left.
+    v_chunk := v_seen[v_next : least(v_end, v_next + 31 + v_room / 4)];
+    SELECT array_agg(h.place), array_agg(h.neighbour_id), array_agg(h.dataset_id) FILTER (WHERE h.is_more)
+      INTO v_near, v_far, v_hubs
+      FROM lineage_neighbours(p_organization, v_chunk, p_direction, CASE WHEN p_limit IS NOT NULL THEN 100 END, v_at,
+                              v_recent) h;
+    IF cardinality(v_hubs) > 0 THEN
+      SELECT v_near || array_agg(array_position(v_chunk, h.dataset_id)), v_far || array_agg(h.neighbour_id)
+        INTO v_near, v_far
+        FROM lineage_neighbours(p_organization, v_hubs, p_direction, edges_of_hub(cardinality(v_hubs)), v_at,
+                                v_recent) h;
+    END IF;
+    -- NOT IN is looked up in a hash, whatever the planner thinks of the sizes.
+    v_fresh := ARRAY(SELECT u.far
+                       FROM unnest(v_near, v_far) AS u (near, far)
+                      WHERE u.far NOT IN (SELECT s.id FROM unnest(v_seen) AS s (id))
+                      GROUP BY u.far
+                      ORDER BY min(u.near), u.far
+                      LIMIT v_room);
+    v_seen := v_seen || v_fresh;
+    v_depths := v_depths || array_fill(v_level + 1, ARRAY[cardinality(v_fresh)]);
+    v_next := v_next + cardinality(v_chunk);
+    IF v_next > v_end THEN
+      v_level := v_level + 1;
+      v_end := cardinality(v_seen);
+    END IF;
+  END LOOP;
+  IF p_count THEN
+    RETURN QUERY
+      SELECT a.id, a.depth, coalesce(c.hidden, 0)
+        FROM unnest(v_seen, v_depths) WITH ORDINALITY AS a (id, depth, place)
+        LEFT JOIN count_hidden(p_organization, v_seen, p_direction, p_as_of) c ON c.dataset_id = a.id
+       ORDER BY a.place;
+  ELSE
+    RETURN QUERY SELECT a.id, a.depth, NULL::integer FROM unnest(v_seen, v_depths) AS a (id, depth);
+  END IF;
+END
+$$;
+
+ALTER FUNCTION headgate.walk_lineage(p_organization uuid, p_roots uuid[], p_direction text, p_depth integer, p_limit integer, p_as_of timestamp with time zone, p_count boolean) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.was_written(p_organization uuid, p_dataset uuid, p_after timestamp with time zone, p_until timestamp with time zone) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT EXISTS (SELECT
+                     FROM job_datasets h
+                    WHERE h.organization_id = p_organization
+                      AND h.dataset_id = p_dataset
+                      AND h.role = 'output'
+                      AND h.last_seen_at > p_after
+                      AND (h.last_seen_at <= p_until
+                        OR h.first_seen_at > p_after AND h.first_seen_at <= p_until
+                        OR h.first_seen_at <= p_until
+                           AND EXISTS (SELECT
+                                         FROM job_runs r
+                                        WHERE r.organization_id = p_organization
+                                          AND r.job_id = h.job_id
+                                          AND r.started_at <= p_until
+                                          AND r.last_event_at > p_after
+                                          AND p_dataset = ANY (r.output_ids))))
+  $$;
+
+ALTER FUNCTION headgate.was_written(p_organization uuid, p_dataset uuid, p_after timestamp with time zone, p_until timestamp with time zone) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.were_parted(p_organization uuid, p_one uuid, p_other uuid) RETURNS boolean
     LANGUAGE sql STABLE
@@ -2065,6 +3563,7 @@ CREATE TABLE headgate.schema_versions (
     valid_from timestamp with time zone NOT NULL,
     valid_to timestamp with time zone,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
+    column_count integer,
     CONSTRAINT schema_versions_change_type_check CHECK ((change_type = ANY (ARRAY['INITIAL'::text, 'ADDED_COLUMN'::text, 'DROPPED_COLUMN'::text, 'TYPE_CHANGE'::text, 'NULLABILITY'::text, 'REORDERED'::text, 'MIXED'::text])))
 );
 
@@ -2196,6 +3695,87 @@ ALTER TABLE ONLY headgate.dataset_metrics_default FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.dataset_metrics_default OWNER TO headgate_owner;
 
+CREATE TABLE headgate.dataset_notes (
+    organization_id uuid NOT NULL,
+    dataset_id uuid NOT NULL,
+    column_name text DEFAULT ''::text NOT NULL,
+    description text,
+    owners text[],
+    updated_by uuid,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+ALTER TABLE ONLY headgate.dataset_notes FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.dataset_notes OWNER TO headgate_owner;
+
+COMMENT ON TABLE headgate.dataset_notes IS 'What people wrote; each part that is not NULL is shown in place of the facet''s';
+
+CREATE TABLE headgate.dataset_stats (
+    organization_id uuid NOT NULL,
+    dataset_id uuid NOT NULL,
+    last_written_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    row_count bigint DEFAULT '-1'::integer NOT NULL,
+    byte_size bigint,
+    measured_at timestamp with time zone,
+    measured_by text,
+    producer_count integer DEFAULT 0 NOT NULL,
+    upstream_count integer DEFAULT 0 NOT NULL,
+    downstream_count integer DEFAULT 0 NOT NULL,
+    failing_tests integer DEFAULT 0 NOT NULL,
+    oldest_first timestamp with time zone GENERATED ALWAYS AS (
+CASE
+    WHEN (last_written_at = '-infinity'::timestamp with time zone) THEN 'infinity'::timestamp with time zone
+    ELSE last_written_at
+END) STORED,
+    fewest_first bigint GENERATED ALWAYS AS (
+CASE
+    WHEN (row_count < 0) THEN '9223372036854775807'::bigint
+    ELSE row_count
+END) STORED,
+    CONSTRAINT dataset_stats_measured_by_check CHECK ((measured_by = ANY (ARRAY['output'::text, 'profile'::text])))
+)
+WITH (fillfactor='75');
+
+ALTER TABLE ONLY headgate.dataset_stats FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.dataset_stats OWNER TO headgate_owner;
+
+COMMENT ON TABLE headgate.dataset_stats IS 'One row a dataset that is not merged away. Call settle_dataset_stats before reading it';
+
+COMMENT ON COLUMN headgate.dataset_stats.last_written_at IS 'When a run that wrote it last completed; -infinity if none has';
+
+COMMENT ON COLUMN headgate.dataset_stats.row_count IS 'Of the run that measured it last, over all partitions; -1 if unknown';
+
+COMMENT ON COLUMN headgate.dataset_stats.measured_by IS 'What a writer says comes before what a profile says, however new';
+
+COMMENT ON COLUMN headgate.dataset_stats.upstream_count IS 'Datasets it is made of directly, as lineage shows them';
+
+COMMENT ON COLUMN headgate.dataset_stats.failing_tests IS 'Tests of severity error whose latest result is failed or error';
+
+COMMENT ON COLUMN headgate.dataset_stats.oldest_first IS 'As last_written_at, but unknown last; as fewest_first is row_count';
+
+CREATE TABLE headgate.dataset_tags (
+    organization_id uuid NOT NULL,
+    dataset_id uuid NOT NULL,
+    column_name text DEFAULT ''::text NOT NULL,
+    tag text NOT NULL COLLATE pg_catalog."C",
+    source text NOT NULL,
+    created_by uuid,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT dataset_tags_source_check CHECK ((source = ANY (ARRAY['user'::text, 'facet'::text])))
+);
+
+ALTER TABLE ONLY headgate.dataset_tags FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.dataset_tags OWNER TO headgate_owner;
+
+COMMENT ON COLUMN headgate.dataset_tags.column_name IS 'Empty for a tag of the dataset itself';
+
+COMMENT ON COLUMN headgate.dataset_tags.source IS 'Those of the facet come and go with it; people''s stay';
+
+COMMENT ON COLUMN headgate.dataset_tags.created_at IS 'For a tag of the facet the time of the event that the facet is from';
+
 CREATE TABLE headgate.ended_sessions (
     organization_id uuid NOT NULL,
     session_id uuid NOT NULL,
@@ -2319,6 +3899,61 @@ CREATE VIEW headgate.incident_correlation_view AS
   WHERE (t.status = ANY (ARRAY['failed'::text, 'error'::text]));
 
 ALTER VIEW headgate.incident_correlation_view OWNER TO headgate_owner;
+
+CREATE TABLE headgate.ingest_hours (
+    organization_id uuid NOT NULL,
+    hour timestamp with time zone NOT NULL,
+    producer text NOT NULL,
+    outcome text NOT NULL,
+    reason text NOT NULL,
+    backend integer NOT NULL,
+    events bigint NOT NULL,
+    first_id bigint,
+    last_id bigint,
+    first_at timestamp with time zone NOT NULL,
+    last_at timestamp with time zone NOT NULL,
+    ahead bigint NOT NULL,
+    max_ahead interval NOT NULL,
+    late bigint NOT NULL,
+    max_late interval NOT NULL,
+    CONSTRAINT ingest_hours_outcome_check CHECK ((outcome = ANY (ARRAY['accepted'::text, 'refused'::text])))
+)
+WITH (fillfactor='50');
+
+ALTER TABLE ONLY headgate.ingest_hours FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.ingest_hours OWNER TO headgate_owner;
+
+COMMENT ON TABLE headgate.ingest_hours IS 'Events by the hour in which they were received, those that were refused included';
+
+COMMENT ON COLUMN headgate.ingest_hours.producer IS 'Its first 500 characters; empty where a refused body names none';
+
+COMMENT ON COLUMN headgate.ingest_hours.reason IS 'Empty for accepted events';
+
+COMMENT ON COLUMN headgate.ingest_hours.backend IS 'Process id of the connection that counted';
+
+COMMENT ON COLUMN headgate.ingest_hours.first_id IS 'Lowest id in lineage_events; NULL for what never became a row of it';
+
+COMMENT ON COLUMN headgate.ingest_hours.ahead IS 'Events that were received more than 5 seconds before their own time';
+
+COMMENT ON COLUMN headgate.ingest_hours.late IS 'Events that were received more than an hour after their own time';
+
+CREATE TABLE headgate.ingest_marks (
+    organization_id uuid NOT NULL,
+    hour timestamp with time zone NOT NULL,
+    producer text NOT NULL,
+    mark text NOT NULL,
+    backend integer NOT NULL,
+    events bigint NOT NULL,
+    last_id bigint NOT NULL
+)
+WITH (fillfactor='50');
+
+ALTER TABLE ONLY headgate.ingest_marks FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.ingest_marks OWNER TO headgate_owner;
+
+COMMENT ON TABLE headgate.ingest_marks IS 'Accepted events by what the log notes of them, counted as in ingest_hours';
 
 CREATE TABLE headgate.invites (
     id uuid DEFAULT gen_random_uuid() NOT NULL,
@@ -2582,6 +4217,87 @@ CREATE TABLE headgate.schema_migrations (
 
 ALTER TABLE headgate.schema_migrations OWNER TO headgate_owner;
 
+CREATE TABLE headgate.search_columns (
+    organization_id uuid NOT NULL,
+    column_id uuid NOT NULL,
+    dataset_id uuid NOT NULL
+);
+
+ALTER TABLE ONLY headgate.search_columns FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.search_columns OWNER TO headgate_owner;
+
+CREATE TABLE headgate.search_entries (
+    organization_id uuid NOT NULL,
+    kind text NOT NULL COLLATE pg_catalog."C",
+    id uuid NOT NULL,
+    namespace text NOT NULL,
+    name text NOT NULL,
+    body text NOT NULL,
+    keys text[] NOT NULL,
+    columns text[] NOT NULL,
+    CONSTRAINT search_entries_kind_check CHECK ((kind = ANY (ARRAY['dataset'::text, 'column'::text, 'job'::text, 'pipeline'::text])))
+);
+
+ALTER TABLE ONLY headgate.search_entries FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.search_entries OWNER TO headgate_owner;
+
+COMMENT ON COLUMN headgate.search_entries.id IS 'Of columns and pipelines, a digest of the name: the same name is one entry';
+
+COMMENT ON COLUMN headgate.search_entries.body IS 'All words of all its names';
+
+COMMENT ON COLUMN headgate.search_entries.keys IS 'Its rows in search_tails, each as rank and tail, by which they are found again';
+
+CREATE TABLE headgate.search_pending (
+    organization_id uuid NOT NULL,
+    place bigint NOT NULL,
+    kind text NOT NULL,
+    id uuid NOT NULL,
+    CONSTRAINT search_pending_kind_check CHECK ((kind = ANY (ARRAY['dataset'::text, 'job'::text])))
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
+
+ALTER TABLE ONLY headgate.search_pending FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.search_pending OWNER TO headgate_owner;
+
+ALTER TABLE headgate.search_pending ALTER COLUMN place ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME headgate.search_pending_place_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE headgate.search_suffixes (
+    organization_id uuid NOT NULL,
+    suffix text NOT NULL COLLATE pg_catalog."C",
+    word text NOT NULL COLLATE pg_catalog."C"
+);
+
+ALTER TABLE ONLY headgate.search_suffixes FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.search_suffixes OWNER TO headgate_owner;
+
+CREATE TABLE headgate.search_tails (
+    organization_id uuid NOT NULL,
+    kind text NOT NULL COLLATE pg_catalog."C",
+    rank smallint NOT NULL,
+    tail text NOT NULL COLLATE pg_catalog."C",
+    id uuid NOT NULL,
+    size smallint NOT NULL
+);
+
+ALTER TABLE ONLY headgate.search_tails FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.search_tails OWNER TO headgate_owner;
+
+COMMENT ON COLUMN headgate.search_tails.rank IS '0 where the last part of a name begins, 1 inside a name, 2 in a namespace';
+
+COMMENT ON COLUMN headgate.search_tails.size IS 'Characters of the name: of two that fit, the shorter one fits better';
+
 CREATE TABLE headgate.server_secrets (
     name text NOT NULL,
     value bytea NOT NULL,
@@ -2693,6 +4409,15 @@ ALTER TABLE ONLY headgate.dataset_metrics
 ALTER TABLE ONLY headgate.dataset_metrics_default
     ADD CONSTRAINT dataset_metrics_default_pkey PRIMARY KEY (organization_id, dataset_id, measured_at, run_id, direction, partition_key);
 
+ALTER TABLE ONLY headgate.dataset_notes
+    ADD CONSTRAINT dataset_notes_pkey PRIMARY KEY (organization_id, dataset_id, column_name);
+
+ALTER TABLE ONLY headgate.dataset_stats
+    ADD CONSTRAINT dataset_stats_pkey PRIMARY KEY (organization_id, dataset_id);
+
+ALTER TABLE ONLY headgate.dataset_tags
+    ADD CONSTRAINT dataset_tags_pkey PRIMARY KEY (organization_id, dataset_id, column_name, tag, source);
+
 ALTER TABLE ONLY headgate.datasets
     ADD CONSTRAINT datasets_organization_id_namespace_name_key UNIQUE (organization_id, namespace, name);
 
@@ -2707,6 +4432,12 @@ ALTER TABLE ONLY headgate.freshness_sla
 
 ALTER TABLE ONLY headgate.idempotency_keys
     ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (organization_id, key);
+
+ALTER TABLE ONLY headgate.ingest_hours
+    ADD CONSTRAINT ingest_hours_pkey PRIMARY KEY (organization_id, hour, producer, outcome, reason, backend);
+
+ALTER TABLE ONLY headgate.ingest_marks
+    ADD CONSTRAINT ingest_marks_pkey PRIMARY KEY (organization_id, hour, producer, mark, backend);
 
 ALTER TABLE ONLY headgate.invites
     ADD CONSTRAINT invites_pkey PRIMARY KEY (id);
@@ -2762,6 +4493,21 @@ ALTER TABLE ONLY headgate.schema_migrations
 ALTER TABLE ONLY headgate.schema_versions
     ADD CONSTRAINT schema_versions_pkey PRIMARY KEY (organization_id, dataset_id, id);
 
+ALTER TABLE ONLY headgate.search_columns
+    ADD CONSTRAINT search_columns_pkey PRIMARY KEY (organization_id, column_id, dataset_id);
+
+ALTER TABLE ONLY headgate.search_entries
+    ADD CONSTRAINT search_entries_pkey PRIMARY KEY (organization_id, kind, id);
+
+ALTER TABLE ONLY headgate.search_pending
+    ADD CONSTRAINT search_pending_pkey PRIMARY KEY (organization_id, place);
+
+ALTER TABLE ONLY headgate.search_suffixes
+    ADD CONSTRAINT search_suffixes_pkey PRIMARY KEY (organization_id, suffix, word);
+
+ALTER TABLE ONLY headgate.search_tails
+    ADD CONSTRAINT search_tails_pkey PRIMARY KEY (organization_id, kind, rank, tail, id) INCLUDE (size);
+
 ALTER TABLE ONLY headgate.server_secrets
     ADD CONSTRAINT server_secrets_pkey PRIMARY KEY (name);
 
@@ -2785,6 +4531,8 @@ CREATE INDEX column_lineage_edges_source ON headgate.column_lineage_edges USING 
 
 CREATE INDEX dataset_aliases_dataset ON headgate.dataset_aliases USING btree (organization_id, dataset_id);
 
+CREATE INDEX dataset_aliases_name ON headgate.dataset_aliases USING btree (organization_id, name);
+
 CREATE INDEX dataset_merge_rows_names ON headgate.dataset_merge_rows USING btree (organization_id, merge_id) WHERE (table_name = 'datasets'::text);
 
 CREATE INDEX dataset_merges_merged ON headgate.dataset_merges USING btree (organization_id, merged_id);
@@ -2795,6 +4543,32 @@ CREATE INDEX dataset_merges_survivor ON headgate.dataset_merges USING btree (org
 
 CREATE INDEX dataset_merges_time ON headgate.dataset_merges USING btree (organization_id, merged_at DESC, id DESC);
 
+CREATE INDEX dataset_stats_downstream ON headgate.dataset_stats USING btree (organization_id, downstream_count, dataset_id);
+
+CREATE INDEX dataset_stats_failing ON headgate.dataset_stats USING btree (organization_id, dataset_id) WHERE (failing_tests > 0);
+
+CREATE INDEX dataset_stats_fewest ON headgate.dataset_stats USING btree (organization_id, fewest_first, dataset_id);
+
+CREATE INDEX dataset_stats_oldest ON headgate.dataset_stats USING btree (organization_id, oldest_first, dataset_id);
+
+CREATE INDEX dataset_stats_rows ON headgate.dataset_stats USING btree (organization_id, row_count, dataset_id);
+
+CREATE INDEX dataset_stats_written ON headgate.dataset_stats USING btree (organization_id, last_written_at, dataset_id);
+
+CREATE INDEX dataset_tags_tag ON headgate.dataset_tags USING btree (organization_id, tag, dataset_id);
+
+CREATE INDEX datasets_bare_name ON headgate.datasets USING btree (organization_id, bare_name) WHERE (merged_into IS NULL);
+
+CREATE INDEX datasets_display_name ON headgate.datasets USING btree (organization_id, display_name) WHERE (merged_into IS NULL);
+
+CREATE INDEX datasets_left ON headgate.datasets USING btree (organization_id, id) WHERE ((dropped_at IS NOT NULL) OR (renamed_at IS NOT NULL) OR (merged_into IS NOT NULL));
+
+CREATE INDEX datasets_listed ON headgate.datasets USING btree (organization_id, name COLLATE "C", id) WHERE (merged_into IS NULL);
+
+CREATE INDEX datasets_listed_namespace ON headgate.datasets USING btree (organization_id, namespace, name COLLATE "C", id) WHERE (merged_into IS NULL);
+
+CREATE INDEX datasets_listed_type ON headgate.datasets USING btree (organization_id, type, name COLLATE "C", id) WHERE ((merged_into IS NULL) AND (octet_length(type) <= 200));
+
 CREATE INDEX datasets_merged ON headgate.datasets USING btree (organization_id, merged_into) WHERE (merged_into IS NOT NULL);
 
 CREATE INDEX idempotency_keys_created ON headgate.idempotency_keys USING brin (created_at);
@@ -2803,15 +4577,23 @@ CREATE INDEX invites_organization ON headgate.invites USING btree (organization_
 
 CREATE INDEX job_datasets_dataset ON headgate.job_datasets USING btree (organization_id, dataset_id, role);
 
+CREATE INDEX job_runs_application ON headgate.job_runs USING btree (organization_id, application_id, started_at DESC) WHERE (application_id IS NOT NULL);
+
+CREATE INDEX job_runs_created ON headgate.job_runs USING brin (created_at);
+
 CREATE INDEX job_runs_job ON headgate.job_runs USING btree (organization_id, job_id, started_at DESC);
 
-CREATE INDEX job_runs_parent ON headgate.job_runs USING btree (organization_id, parent_run_id) WHERE (parent_run_id IS NOT NULL);
+CREATE INDEX job_runs_parent ON headgate.job_runs USING btree (organization_id, parent_run_id, started_at DESC, run_id DESC) WHERE (parent_run_id IS NOT NULL);
 
-CREATE INDEX job_runs_shared ON headgate.job_runs USING btree (organization_id) WHERE (cardinality(job_ids) > 1);
+CREATE INDEX job_runs_shared ON headgate.job_runs USING btree (organization_id, started_at DESC, run_id DESC) WHERE (cardinality(job_ids) > 1);
 
 CREATE INDEX job_runs_started ON headgate.job_runs USING btree (organization_id, started_at DESC, run_id DESC);
 
 CREATE INDEX job_runs_tests ON headgate.job_runs USING btree (organization_id) WHERE is_test;
+
+CREATE INDEX jobs_name ON headgate.jobs USING btree (organization_id, name COLLATE "C", id);
+
+CREATE INDEX jobs_namespace_name ON headgate.jobs USING btree (organization_id, namespace, name COLLATE "C", id);
 
 CREATE INDEX lineage_edges_job ON headgate.lineage_edges USING btree (organization_id, job_id);
 
@@ -2820,6 +4602,8 @@ CREATE INDEX lineage_edges_target ON headgate.lineage_edges USING btree (organiz
 CREATE INDEX lineage_events_run ON ONLY headgate.lineage_events USING btree (organization_id, run_id, event_time) WHERE (run_id IS NOT NULL);
 
 CREATE INDEX lineage_events_default_organization_id_run_id_event_time_idx ON headgate.lineage_events_default USING btree (organization_id, run_id, event_time) WHERE (run_id IS NOT NULL);
+
+CREATE INDEX outbox_dataset_stats ON headgate.outbox USING btree (organization_id, id) WHERE (kind = 'dataset_stats'::text);
 
 CREATE UNIQUE INDEX outbox_recurring ON headgate.outbox USING btree (organization_id, kind) WHERE (repeat_s IS NOT NULL);
 
@@ -2833,6 +4617,8 @@ CREATE INDEX test_results_dataset ON headgate.test_results USING btree (organiza
 
 CREATE UNIQUE INDEX test_results_identity ON headgate.test_results USING btree (organization_id, run_id, COALESCE(dataset_id, '00000000-0000-0000-0000-000000000000'::uuid), test_key);
 
+CREATE INDEX test_results_latest ON headgate.test_results USING btree (organization_id, dataset_id, test_key, observed_at DESC);
+
 CREATE UNIQUE INDEX users_email_key ON headgate.users USING btree (lower(email));
 
 ALTER INDEX headgate.dataset_metrics_pkey ATTACH PARTITION headgate.dataset_metrics_default_pkey;
@@ -2841,7 +4627,65 @@ ALTER INDEX headgate.lineage_events_run ATTACH PARTITION headgate.lineage_events
 
 ALTER INDEX headgate.lineage_events_pkey ATTACH PARTITION headgate.lineage_events_default_pkey;
 
+CREATE TRIGGER dataset_aliases_search_changed AFTER UPDATE OF dataset_id ON headgate.dataset_aliases FOR EACH ROW WHEN ((old.dataset_id <> new.dataset_id)) EXECUTE FUNCTION headgate.queue_alias_for_search();
+
+CREATE TRIGGER dataset_aliases_search_gone AFTER DELETE ON headgate.dataset_aliases FOR EACH ROW EXECUTE FUNCTION headgate.queue_alias_for_search();
+
+CREATE TRIGGER dataset_aliases_search_new AFTER INSERT ON headgate.dataset_aliases FOR EACH ROW WHEN ((new.source <> 'primary'::text)) EXECUTE FUNCTION headgate.queue_alias_for_search();
+
+CREATE TRIGGER dataset_facets_tags AFTER INSERT OR UPDATE ON headgate.dataset_facets FOR EACH ROW WHEN ((new.name = 'tags'::text)) EXECUTE FUNCTION headgate.follow_tags_facet();
+
+CREATE TRIGGER dataset_facets_tags_gone AFTER DELETE ON headgate.dataset_facets FOR EACH ROW WHEN ((old.name = 'tags'::text)) EXECUTE FUNCTION headgate.follow_tags_facet();
+
+CREATE TRIGGER dataset_merges_undone AFTER UPDATE OF undone_at ON headgate.dataset_merges FOR EACH ROW WHEN (((old.undone_at IS NULL) AND (new.undone_at IS NOT NULL))) EXECUTE FUNCTION headgate.follow_dataset_parting();
+
+CREATE TRIGGER dataset_metrics_stats AFTER INSERT ON headgate.dataset_metrics REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION headgate.follow_dataset_metrics();
+
+CREATE TRIGGER datasets_bare_name BEFORE INSERT OR UPDATE OF name ON headgate.datasets FOR EACH ROW EXECUTE FUNCTION headgate.set_bare_name();
+
+CREATE TRIGGER datasets_merged AFTER UPDATE OF merged_into ON headgate.datasets FOR EACH ROW WHEN ((old.merged_into IS DISTINCT FROM new.merged_into)) EXECUTE FUNCTION headgate.follow_dataset_merge();
+
+CREATE TRIGGER datasets_search_changed AFTER UPDATE OF namespace, name, display_name, merged_into ON headgate.datasets FOR EACH ROW WHEN (((((old.namespace IS DISTINCT FROM new.namespace) OR (old.name IS DISTINCT FROM new.name)) OR (old.display_name IS DISTINCT FROM new.display_name)) OR (old.merged_into IS DISTINCT FROM new.merged_into))) EXECUTE FUNCTION headgate.queue_changed_for_search('dataset');
+
+CREATE TRIGGER datasets_search_gone AFTER DELETE ON headgate.datasets FOR EACH ROW EXECUTE FUNCTION headgate.queue_changed_for_search('dataset');
+
+CREATE TRIGGER datasets_search_new AFTER INSERT ON headgate.datasets REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION headgate.queue_new_for_search('dataset');
+
+CREATE TRIGGER datasets_stats AFTER INSERT ON headgate.datasets REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION headgate.follow_new_datasets();
+
+CREATE TRIGGER datasets_stats_left AFTER UPDATE OF dropped_at, renamed_at ON headgate.datasets FOR EACH ROW WHEN (((old.dropped_at IS DISTINCT FROM new.dropped_at) OR (old.renamed_at IS DISTINCT FROM new.renamed_at))) EXECUTE FUNCTION headgate.follow_left_datasets();
+
+CREATE TRIGGER job_datasets_stats_gone AFTER DELETE ON headgate.job_datasets REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION headgate.follow_dataset_uses();
+
+CREATE TRIGGER job_datasets_stats_new AFTER INSERT ON headgate.job_datasets REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION headgate.follow_dataset_uses();
+
+CREATE TRIGGER job_datasets_stats_touched AFTER UPDATE ON headgate.job_datasets REFERENCING OLD TABLE AS before NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION headgate.follow_touched_uses();
+
 CREATE TRIGGER job_runs_terminal_state BEFORE UPDATE OF state ON headgate.job_runs FOR EACH ROW WHEN ((old.state IS DISTINCT FROM new.state)) EXECUTE FUNCTION headgate.guard_terminal_state();
+
+CREATE TRIGGER jobs_search_changed AFTER UPDATE OF namespace, name, job_type ON headgate.jobs FOR EACH ROW WHEN ((((old.namespace IS DISTINCT FROM new.namespace) OR (old.name IS DISTINCT FROM new.name)) OR (old.job_type IS DISTINCT FROM new.job_type))) EXECUTE FUNCTION headgate.queue_changed_for_search('job');
+
+CREATE TRIGGER jobs_search_gone AFTER DELETE ON headgate.jobs FOR EACH ROW EXECUTE FUNCTION headgate.queue_changed_for_search('job');
+
+CREATE TRIGGER jobs_search_new AFTER INSERT ON headgate.jobs REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION headgate.queue_new_for_search('job');
+
+CREATE TRIGGER lineage_edges_stats_gone AFTER DELETE ON headgate.lineage_edges REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION headgate.follow_lineage_edges();
+
+CREATE TRIGGER lineage_edges_stats_new AFTER INSERT ON headgate.lineage_edges REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION headgate.follow_lineage_edges();
+
+CREATE TRIGGER lineage_events_count AFTER INSERT ON headgate.lineage_events REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION headgate.count_logged_events();
+
+CREATE TRIGGER refused_events_count AFTER INSERT ON headgate.refused_events REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION headgate.count_refused_events();
+
+CREATE TRIGGER schema_versions_column_count BEFORE INSERT OR UPDATE OF fields ON headgate.schema_versions FOR EACH ROW EXECUTE FUNCTION headgate.set_column_count();
+
+CREATE TRIGGER schema_versions_search_new AFTER INSERT ON headgate.schema_versions REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION headgate.queue_schemas_for_search();
+
+CREATE TRIGGER test_results_stats_changed AFTER UPDATE ON headgate.test_results REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION headgate.follow_test_results();
+
+CREATE TRIGGER test_results_stats_gone AFTER DELETE ON headgate.test_results REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION headgate.follow_test_results();
+
+CREATE TRIGGER test_results_stats_new AFTER INSERT ON headgate.test_results REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION headgate.follow_test_results();
 
 ALTER TABLE ONLY headgate.alias_rules
     ADD CONSTRAINT alias_rules_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
@@ -2872,6 +4716,15 @@ ALTER TABLE ONLY headgate.dataset_merge_rows
 
 ALTER TABLE ONLY headgate.dataset_merges
     ADD CONSTRAINT dataset_merges_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.dataset_notes
+    ADD CONSTRAINT dataset_notes_organization_id_dataset_id_fkey FOREIGN KEY (organization_id, dataset_id) REFERENCES headgate.datasets(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.dataset_stats
+    ADD CONSTRAINT dataset_stats_organization_id_dataset_id_fkey FOREIGN KEY (organization_id, dataset_id) REFERENCES headgate.datasets(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.dataset_tags
+    ADD CONSTRAINT dataset_tags_organization_id_dataset_id_fkey FOREIGN KEY (organization_id, dataset_id) REFERENCES headgate.datasets(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
 
 ALTER TABLE ONLY headgate.datasets
     ADD CONSTRAINT datasets_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
@@ -2940,6 +4793,12 @@ ALTER TABLE headgate.dataset_metrics ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.dataset_metrics_default ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE headgate.dataset_notes ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.dataset_stats ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.dataset_tags ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE headgate.datasets ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.ended_sessions ENABLE ROW LEVEL SECURITY;
@@ -2947,6 +4806,10 @@ ALTER TABLE headgate.ended_sessions ENABLE ROW LEVEL SECURITY;
 ALTER TABLE headgate.freshness_sla ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.idempotency_keys ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.ingest_hours ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.ingest_marks ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.invites ENABLE ROW LEVEL SECURITY;
 
@@ -2990,6 +4853,12 @@ CREATE POLICY organization ON headgate.dataset_merges USING ((organization_id = 
 
 CREATE POLICY organization ON headgate.dataset_metrics USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
+CREATE POLICY organization ON headgate.dataset_notes USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.dataset_stats USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.dataset_tags USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
 CREATE POLICY organization ON headgate.datasets USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
 CREATE POLICY organization ON headgate.ended_sessions USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
@@ -2997,6 +4866,10 @@ CREATE POLICY organization ON headgate.ended_sessions USING ((organization_id = 
 CREATE POLICY organization ON headgate.freshness_sla USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
 CREATE POLICY organization ON headgate.idempotency_keys USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.ingest_hours USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.ingest_marks USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
 CREATE POLICY organization ON headgate.invites USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
@@ -3020,6 +4893,16 @@ CREATE POLICY organization ON headgate.refused_events USING ((organization_id = 
 
 CREATE POLICY organization ON headgate.schema_versions USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
+CREATE POLICY organization ON headgate.search_columns USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.search_entries USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.search_pending USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.search_suffixes USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.search_tails USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
 CREATE POLICY organization ON headgate.stage_metrics USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
 CREATE POLICY organization ON headgate.test_results USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
@@ -3033,6 +4916,16 @@ ALTER TABLE headgate.outbox ENABLE ROW LEVEL SECURITY;
 ALTER TABLE headgate.refused_events ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.schema_versions ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.search_columns ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.search_entries ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.search_pending ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.search_suffixes ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.search_tails ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.stage_metrics ENABLE ROW LEVEL SECURITY;
 
@@ -3053,6 +4946,10 @@ GRANT ALL ON FUNCTION headgate.ensure_partitions(p_months_ahead integer) TO head
 
 REVOKE ALL ON FUNCTION headgate.find_login(p_email text, p_invite_hash bytea) FROM PUBLIC;
 GRANT ALL ON FUNCTION headgate.find_login(p_email text, p_invite_hash bytea) TO headgate_app;
+
+GRANT ALL ON FUNCTION headgate.get_downstream_datasets(dataset_name_param character varying) TO headgate_app;
+
+GRANT ALL ON FUNCTION headgate.get_upstream_datasets(dataset_name_param character varying) TO headgate_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.dataset_merges TO headgate_app;
 
@@ -3084,7 +4981,15 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.dataset_merge_rows TO headga
 
 GRANT USAGE ON SEQUENCE headgate.dataset_merge_rows_id_seq TO headgate_app;
 
+GRANT USAGE ON SEQUENCE headgate.dataset_merges_place_seq TO headgate_app;
+
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.dataset_metrics TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.dataset_notes TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.dataset_stats TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.dataset_tags TO headgate_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.ended_sessions TO headgate_app;
 
@@ -3097,6 +5002,10 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.jobs TO headgate_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.test_results TO headgate_app;
 
 GRANT SELECT ON TABLE headgate.incident_correlation_view TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.ingest_hours TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.ingest_marks TO headgate_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.invites TO headgate_app;
 
@@ -3129,6 +5038,18 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.refused_events TO headgate_a
 GRANT USAGE ON SEQUENCE headgate.refused_events_id_seq TO headgate_app;
 
 GRANT SELECT ON TABLE headgate.schema_migrations TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.search_columns TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.search_entries TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.search_pending TO headgate_app;
+
+GRANT USAGE ON SEQUENCE headgate.search_pending_place_seq TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.search_suffixes TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.search_tails TO headgate_app;
 
 GRANT SELECT,INSERT ON TABLE headgate.server_secrets TO headgate_app;
 
