@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system demo test check format lock bench-ingest schema clean
+.PHONY: help setup system demo test check format lock bench-ingest bench-lineage schema clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ format: setup ## Format the code and mend what the linter can
 
 bench-ingest: setup ## Measure ingest against COPY, group commit against none, and growth
 	$(BIN)/python -m benchmarks.ingest
+
+bench-lineage: setup ## Measure lineage, lists and search against a recursive query and a bare request
+	$(BIN)/python -m benchmarks.lineage
 
 schema: setup ## Write server/db/schema.sql anew from the migrations
 	$(BIN)/python scripts/dump_schema.py

@@ -6,17 +6,15 @@ Falls short or not, it exits 0: it reports, and whoever reads decides.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 from dataclasses import dataclass
 from typing import Any
 
-import psutil
 import uvloop
 
 from benchmarks import batch, costs, decode, traffic
 from benchmarks.events import Events, mean_size
+from benchmarks.report import Report, machine
 from benchmarks.stage import Stage, elapsed_s, say, stage
 
 LIMIT_S = 40 * 60
@@ -59,31 +57,6 @@ QUICK = Plan(
 )
 
 
-class Report:
-    """Figures and ratios as they come in."""
-
-    def __init__(self) -> None:
-        self._figures: dict[str, Any] = {}
-        self._ratios: dict[str, float] = {}
-
-    def add(self, figures: dict[str, Any], ratios: dict[str, float] | None = None) -> None:
-        for name, value in {**figures, **(ratios or {})}.items():
-            print(f"{name:36} {_shown(value)}", flush=True)
-        self._figures |= figures
-        self._ratios |= ratios or {}
-
-    def line(self) -> str:
-        return json.dumps({"figures": _rounded(self._figures), "ratios": _rounded(self._ratios)})
-
-
-def _shown(value: Any) -> str:
-    return f"{value:,.2f}" if isinstance(value, float) else str(value)
-
-
-def _rounded(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: round(value, 4) if isinstance(value, float) else value for name, value in values.items()}
-
-
 async def measure(plan: Plan, at: Stage, report: Report) -> None:
     report.add(_circumstances(at))
     report.add(*await decode.measure(rounds=plan.decode_rounds))
@@ -118,10 +91,7 @@ async def _grow(plan: Plan, at: Stage, report: Report) -> None:
 def _circumstances(at: Stage) -> dict[str, Any]:
     return {
         "event_bytes": mean_size(Events(1).take(2000)),
-        "cores": os.cpu_count(),
-        "load_average": os.getloadavg()[0],
-        "memory_gib": psutil.virtual_memory().total / 2**30,
-        "python": platform.python_version(),
+        **machine(),
         "sync_ms": at.sync_ms(),
     }
 
