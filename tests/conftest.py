@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 import tempfile
@@ -50,6 +51,7 @@ class Cluster:
 
     def __init__(self, postgres: EmbeddedPostgres) -> None:
         self.postgres = postgres
+        self._ahead: asyncio.Task[str] | None = None
 
     def admin_dsn(self, database: str) -> str:
         return self.postgres.dsn(user="postgres", database=database)
@@ -62,8 +64,19 @@ class Cluster:
         await migrate(self.admin_dsn(TEMPLATE))
 
     async def create(self) -> str:
+        """A database of one's own. The next one is copied while this one is used."""
+        name = await (self._ahead or self._copy())
+        self._ahead = asyncio.create_task(self._copy())
+        return name
+
+    async def close(self) -> None:
+        if self._ahead is not None:
+            await self._ahead
+
+    async def _copy(self) -> str:
         name = f"test_{next(_numbers)}"
-        await self._admin(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
+        # Copies files, which takes a good half of the time of copying by way of the log.
+        await self._admin(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY FILE_COPY")
         return name
 
     async def drop(self, name: str) -> None:
@@ -101,17 +114,19 @@ def debian_postgres() -> Iterator[EmbeddedPostgres]:
 
 
 @pytest.fixture(scope="session")
-async def cluster(embedded_postgres: EmbeddedPostgres) -> Cluster:
+async def cluster(embedded_postgres: EmbeddedPostgres) -> AsyncIterator[Cluster]:
     cluster = Cluster(embedded_postgres)
     await cluster.prepare()
-    return cluster
+    yield cluster
+    await cluster.close()
 
 
 @pytest.fixture(scope="session")
-async def debian_cluster(debian_postgres: EmbeddedPostgres) -> Cluster:
+async def debian_cluster(debian_postgres: EmbeddedPostgres) -> AsyncIterator[Cluster]:
     cluster = Cluster(debian_postgres)
     await cluster.prepare()
-    return cluster
+    yield cluster
+    await cluster.close()
 
 
 @pytest.fixture

@@ -107,7 +107,11 @@ async def test_an_organisation_comes_with_its_recurring_work(ada: Account, datab
     async with database.tenant(ada.organization_id) as conn:
         rows = await conn.fetch("SELECT kind, repeat_s FROM outbox ORDER BY kind")
 
-    assert [tuple(row) for row in rows] == [("cleanup_idempotency", 3600), ("cleanup_refused", 3600)]
+    assert [tuple(row) for row in rows] == [
+        ("cleanup_idempotency", 3600),
+        ("cleanup_refused", 3600),
+        ("index_search", 60),
+    ]
 
 
 async def test_registration_can_be_switched_off(database: Database, settings: Settings) -> None:
@@ -359,14 +363,14 @@ async def test_the_first_start_makes_what_was_given_and_later_starts_nothing(
     assert (await login(anyone, "admin@localhost", "a first password")).json()["user"]["role"] == "admin"
     answer = (await me(edge, "hg_live_given")).json()
     assert (answer["organization"]["name"], len(answer["scopes"])) == ("Local", 4)
-    assert await counts(database, "hg_live_given", edge) == (1, 1, 2)
+    assert await counts(database, "hg_live_given", edge) == (1, 1, 3)
 
 
 async def test_a_start_that_lost_its_key_makes_it_in_the_same_organisation(edge: Edge, database: Database) -> None:
     await bootstrap(database, **first_start())
     await bootstrap(database, **{**first_start(), "api_key": "hg_live_second"})
 
-    assert await counts(database, "hg_live_given", edge) == (1, 2, 2)
+    assert await counts(database, "hg_live_given", edge) == (1, 2, 3)
 
 
 async def test_a_later_start_does_not_bring_back_what_was_taken_away(edge: Edge, database: Database) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -14,7 +15,7 @@ from tests.support.events import Json, a_dataset, a_facet, a_run_id, an_event, a
 from tests.support.graphs import dump
 from tests.support.server import Server
 
-RULES = "/api/v1/alias-rules"
+RULES = "/api/v1/aliases"
 PATTERNS = "/api/v1/name-patterns"
 MERGES = "/api/v1/dataset-merges"
 REPLICA = {"pattern": "postgres://replica/shop.{table}", "canonical": "postgres://db/shop.{table}"}
@@ -65,6 +66,9 @@ async def test_preview_tells_what_a_rule_would_do_and_changes_nothing(server: Se
     counts = {name: body[name] for name in ("total", "datasets", "merges", "renames", "aliases", "orphans_fixed")}
     assert counts == {"total": 2, "datasets": 2, "merges": 1, "renames": 1, "aliases": 0, "orphans_fixed": 1}
     assert body["truncated"] is False
+    assert [(orphan["urn"], orphan["target_urn"]) for orphan in body["orphans"]] == [
+        ("postgres://replica/shop.orders", "postgres://db/shop.orders")
+    ]
     assert [(change["kind"], change["urn"], change["target_urn"]) for change in body["changes"]] == [
         ("rename", "postgres://replica/shop.items", "postgres://db/shop.items"),
         ("merge", "postgres://replica/shop.orders", "postgres://db/shop.orders"),
@@ -154,6 +158,156 @@ async def test_removed_rule_takes_back_what_it_did(server: Server, db: asyncpg.C
     assert response.json() == {"id": made["rule"]["id"], "undone": 2}
     assert await dump(db, server.tenant.organization_id) == before
     assert (await server.client.get(RULES)).json()["items"] == []
+
+
+async def test_removed_rule_leaves_no_gap(server: Server) -> None:
+    rules = [(await create(server.client, pattern=f"a/{letter}", canonical=f"b/{letter}"))["rule"] for letter in "xyz"]
+
+    assert (await server.client.delete(f"{RULES}/{rules[1]['id']}")).status_code == 200
+
+    left = (await server.client.get(RULES)).json()["items"]
+    assert [(rule["position"], rule["pattern"]) for rule in left] == [(1, "a/x"), (2, "a/z")]
+
+
+async def test_rule_is_untouched_while_its_removal_waits_for_events(server: Server, db: asyncpg.Connection) -> None:
+    rule_id = (await create(server.client, **REPLICA))["rule"]["id"]
+    async with db.transaction():
+        await db.execute("SELECT pg_advisory_xact_lock(merge_lock($1))", server.tenant.organization_id)
+        removing = asyncio.create_task(server.client.delete(f"{RULES}/{rule_id}"))
+        done, _ = await asyncio.wait([removing], timeout=0.5)
+        assert not done
+        await db.execute("SELECT FROM alias_rules WHERE id = $1 FOR UPDATE NOWAIT", UUID(rule_id))
+
+    assert (await asyncio.wait_for(removing, timeout=10)).status_code == 200
+
+
+async def test_undone_rule_is_gone_with_what_it_did(server: Server, db: asyncpg.Connection) -> None:
+    await server.tenant.send_ok(an_event(outputs=[replica("orders")]))
+    before = await dump(db, server.tenant.organization_id)
+    made = await create(server.client, **REPLICA)
+
+    response = await server.client.post(f"{RULES}/{made['rule']['id']}/undo")
+
+    assert response.json() == {"id": made["rule"]["id"], "undone": 1}
+    assert await dump(db, server.tenant.organization_id) == before
+    assert (await server.client.get(f"{RULES}/{made['rule']['id']}")).status_code == 404
+    assert (await server.client.post(f"{RULES}/{made['rule']['id']}/undo")).status_code == 404
+
+
+async def test_one_rule_can_be_read(server: Server) -> None:
+    made = await create(server.client, **REPLICA)
+
+    response = await server.client.get(f"{RULES}/{made['rule']['id']}")
+
+    assert (response.status_code, response.json()) == (200, made["rule"])
+
+
+async def test_changed_rule_takes_back_what_it_did_and_does_something_else(
+    server: Server, db: asyncpg.Connection
+) -> None:
+    await server.tenant.send_ok(
+        an_event(outputs=[replica("orders")], time=at(0)), an_event(inputs=[master("orders")], time=at(1))
+    )
+    made = await create(server.client, **REPLICA)
+    assert await urns_of(db) == {"postgres://db/shop.orders"}
+
+    body = {"pattern": "postgres://replica/{name}", "canonical": "postgres://copy/{name}"}
+    response = await server.client.put(f"{RULES}/{made['rule']['id']}", json=body)
+
+    changed = response.json()
+    assert response.status_code == 200
+    assert (changed["undone"], changed["merges"], changed["renames"]) == (1, 0, 1)
+    assert changed["rule"] == {**made["rule"], **body}
+    assert await urns_of(db) == {"postgres://db/shop.orders", "postgres://copy/shop.orders"}
+    assert (await server.client.get(RULES)).json()["items"] == [changed["rule"]]
+
+
+async def test_changed_rule_can_be_undone(server: Server, db: asyncpg.Connection) -> None:
+    await server.tenant.send_ok(
+        an_event(outputs=[replica("orders")], time=at(0)), an_event(inputs=[master("orders")], time=at(1))
+    )
+    before = await dump(db, server.tenant.organization_id)
+    made = await create(server.client, **REPLICA)
+    other = {"pattern": "postgres://replica/{name}", "canonical": "postgres://copy/{name}"}
+    for body in (other, REPLICA):
+        await server.client.put(f"{RULES}/{made['rule']['id']}", json=body)
+
+    undone = (await server.client.post(f"{RULES}/{made['rule']['id']}/undo")).json()["undone"]
+
+    assert undone == 1
+    assert await dump(db, server.tenant.organization_id) == before
+
+
+async def test_rule_that_cannot_be_changed_stays_with_all_it_did(server: Server, db: asyncpg.Connection) -> None:
+    await server.tenant.send_ok(
+        an_event(outputs=[replica("orders")]), an_event(outputs=[a_dataset("copy")], time=at(1))
+    )
+    made = await create(server.client, **REPLICA)
+    ids = [str(row["id"]) for row in await db.fetch("SELECT id FROM datasets")]
+    await server.client.post(MERGES, json={"one": ids[0], "other": ids[1]})
+    before = await dump(db, server.tenant.organization_id)
+
+    body = {"pattern": "postgres://replica/{name}", "canonical": "postgres://copy/{name}"}
+    response = await server.client.put(f"{RULES}/{made['rule']['id']}", json=body)
+
+    assert response.status_code == 409
+    assert await dump(db, server.tenant.organization_id) == before
+    assert (await server.client.get(RULES)).json()["items"] == [made["rule"]]
+
+
+@pytest.mark.parametrize(
+    ("moved", "position", "order"),
+    [(0, 3, "bca"), (2, 1, "cab"), (1, None, "abc"), (0, 2, "bac"), (0, 999, "bca"), (2, 2, "acb")],
+)
+async def test_rule_can_be_moved(server: Server, moved: int, position: int | None, order: str) -> None:
+    made = [await create(server.client, pattern=f"{name}/{{x}}", canonical=f"to/{name}/{{x}}") for name in "abc"]
+    rule = made[moved]["rule"]
+
+    body = {"pattern": rule["pattern"], "canonical": rule["canonical"], "position": position}
+    response = await server.client.put(f"{RULES}/{rule['id']}", json=body)
+
+    assert response.status_code == 200, response.text
+    rules = (await server.client.get(RULES)).json()["items"]
+    assert "".join(rule["pattern"][0] for rule in rules) == order
+    assert [rule["position"] for rule in rules] == [1, 2, 3]
+
+
+async def test_changed_rule_leaves_names_to_the_rules_before_it(server: Server, db: asyncpg.Connection) -> None:
+    await server.tenant.send_ok(an_event(outputs=[a_dataset("x", "a"), a_dataset("y", "a")]))
+    await create(server.client, pattern="a/x", canonical="first/x")
+    made = await create(server.client, pattern="other/{name}", canonical="second/{name}")
+
+    body = {"pattern": "a/{name}", "canonical": "second/{name}"}
+    changed = (await server.client.put(f"{RULES}/{made['rule']['id']}", json=body)).json()
+
+    assert [change["urn"] for change in changed["changes"]] == ["a/y"]
+    assert await urns_of(db) == {"first/x", "second/y"}
+
+
+async def test_rule_cannot_take_the_pattern_of_another(server: Server) -> None:
+    first = await create(server.client, pattern="a/{x}", canonical="b/{x}")
+    second = await create(server.client, pattern="c/{x}", canonical="d/{x}")
+
+    body = {"pattern": "a/{x}", "canonical": "d/{x}"}
+    response = await server.client.put(f"{RULES}/{second['rule']['id']}", json=body)
+
+    assert response.status_code == 409
+    assert first["rule"]["id"] in response.json()["hint"]
+
+
+async def test_rule_that_is_not_there_can_be_neither_read_nor_changed(server: Server) -> None:
+    stranger = await server.add_tenant("Stranger")
+    theirs = (await create(stranger.client, **REPLICA))["rule"]["id"]
+
+    for rule_id in (uuid4(), theirs):
+        path = f"{RULES}/{rule_id}"
+        answers = [
+            await server.client.get(path),
+            await server.client.put(path, json=REPLICA),
+            await server.client.post(f"{path}/undo"),
+        ]
+        assert [answer.status_code for answer in answers] == [404, 404, 404]
+    assert (await server.client.get(f"{RULES}/nonsense")).status_code == 422
 
 
 async def test_rule_stays_when_what_it_did_cannot_be_undone(server: Server, db: asyncpg.Connection) -> None:
@@ -320,6 +474,10 @@ ROUTES = [
     ("GET", RULES, None, "read"),
     ("POST", f"{RULES}/preview", REPLICA, "read"),
     ("POST", RULES, REPLICA, "write"),
+    ("GET", f"{RULES}/suggestions", None, "read"),
+    ("GET", f"{RULES}/{UUID(int=1)}", None, "read"),
+    ("PUT", f"{RULES}/{UUID(int=1)}", REPLICA, "write"),
+    ("POST", f"{RULES}/{UUID(int=1)}/undo", None, "write"),
     ("DELETE", f"{RULES}/{UUID(int=1)}", None, "write"),
     ("GET", MERGES, None, "read"),
     ("POST", MERGES, {"one": str(UUID(int=1)), "other": str(UUID(int=2))}, "write"),

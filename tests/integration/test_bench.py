@@ -1,4 +1,4 @@
-"""The ingest benchmark still runs, and its last line is what is read from it. How fast it is, is not tested."""
+"""The benchmarks still run, and their last line is what is read from them. How fast they are, is not tested."""
 
 from __future__ import annotations
 
@@ -24,6 +24,18 @@ async def test_a_quick_run_ends_with_one_line_of_figures_and_ratios() -> None:
     assert answer.keys() == {"figures", "ratios"}
     assert {"batch_vs_copy", "group_vs_naive", "validate_vs_decode"} <= answer["ratios"].keys()
     assert [name for name, ratio in answer["ratios"].items() if not isinstance(ratio, float) or ratio <= 0] == []
+
+
+@pytest.mark.slow
+async def test_a_quick_run_of_the_reading_benchmark_ends_in_the_same_way() -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "benchmarks.lineage", "--quick"), cwd=REPOSITORY, stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await asyncio.wait_for(process.communicate(), timeout=300)
+    assert process.returncode == 0
+    ratios = json.loads(output.decode().splitlines()[-1])["ratios"]
+    assert {"bfs_vs_cte", "list_vs_ping", "search_vs_ping"} <= ratios.keys()
+    assert min(ratios.values()) > 0
 
 
 @pytest.mark.parametrize("mixed", [False, True], ids=["finished", "started and finished"])

@@ -33,10 +33,12 @@ IS_ROOT = os.geteuid() == 0
 needs_root = pytest.mark.skipif(not IS_ROOT, reason="about what only root has to do")
 Make = Callable[..., EmbeddedPostgres]
 
+# Whoever runs the tests in the background ignores interrupts, and so would this process.
 START_AND_WAIT = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from headgate.server.db.embedded import EmbeddedPostgres
+signal.signal(signal.SIGINT, signal.default_int_handler)
 print(EmbeddedPostgres(Path(sys.argv[1]), binaries=Path(sys.argv[2])).start().pid, flush=True)
 time.sleep(120)
 """

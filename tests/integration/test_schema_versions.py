@@ -82,6 +82,8 @@ CHANGES: list[tuple[str, tuple[Any, ...], tuple[Any, ...], tuple[str, bool], dic
     ("tightened", (("a", "int", True),), (("a", "int", False),), ("NULLABILITY", True), {}),
     ("loosened", (("a", "int", False),), (("a", "int", True),), ("NULLABILITY", False), {}),
     ("reordered", ("a", "b"), ("b", "a"), ("REORDERED", False), {}),
+    ("added before", ("a", "b"), ("c", "a", "b"), ("ADDED_COLUMN", False), {"columns_added": ["c"]}),
+    ("added and reordered", ("a", "b"), ("b", "a", "c"), ("MIXED", False), {"columns_added": ["c"]}),
     ("mixed", ("a", "b"), ("b", "c"), ("MIXED", True), {"columns_added": ["c"], "columns_removed": ["a"]}),
 ]
 

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from headgate.server import system
 from headgate.server.accounts import routes as accounts
-from headgate.server.api import build_api
+from headgate.server.api import build_api, included
 from headgate.server.auth import Authenticator
 from headgate.server.db.pool import Database
 from headgate.server.edge import Edge, FastRoutes
@@ -34,7 +34,7 @@ def build_edge(
     telemetry = Telemetry()
     telemetry.watch_pool(database)
     known = (system.router, accounts.auth_router, accounts.organization_router)
-    api = build_api(settings, database, telemetry=telemetry, routers=(*known, *routers))
+    api = build_api(settings, database, telemetry=telemetry, routes=included((*known, *routers)))
     return Edge(
         api,
         settings=settings,

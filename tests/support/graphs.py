@@ -17,7 +17,8 @@ from tests.support.events import PRODUCER, T0
 
 TABLES = (
     "datasets", "dataset_aliases", "job_datasets", "dataset_facets", "lineage_edges", "column_lineage_edges",
-    "schema_versions", "dataset_metrics", "test_results", "freshness_sla", "jobs", "job_runs",
+    "schema_versions", "dataset_metrics", "test_results", "freshness_sla", "jobs", "job_runs", "dataset_stats",
+    "dataset_tags", "dataset_notes",
 )  # fmt: skip
 NO_RUN = UUID(int=0)
 
@@ -42,6 +43,7 @@ async def insert(db: asyncpg.Connection, organization_id: UUID, table: str, **va
 
 async def dump(db: asyncpg.Connection, organization_id: UUID) -> dict[str, Counter[str]]:
     """Every row of the organisation's model, as text."""
+    await db.execute("SELECT settle_dataset_stats($1)", organization_id)
     found = {}
     for table in TABLES:
         rows = await db.fetch(
@@ -69,12 +71,14 @@ class RandomGraph:
         for place, dataset_id in enumerate(self.datasets):
             await self._dataset(place, dataset_id)
             await self._schemas(dataset_id)
+            await self._words(dataset_id)
         for place, job_id in enumerate(self.jobs):
             await self._insert("jobs", id=job_id, namespace="jobs", name=f"{self._prefix}_{place}", first_seen_at=T0)
             await self._uses(job_id)
             await self._edges(job_id)
         for run_id in self.runs:
             await self._run(run_id)
+        await self._db.execute("SELECT refresh_dataset_stats($1, 'all', $2)", self._organization_id, self.datasets)
 
     def _uuids(self, count: int) -> list[UUID]:
         return [UUID(int=self._random.getrandbits(128)) for _ in range(count)]
@@ -140,6 +144,18 @@ class RandomGraph:
                 self._random.choice(["input", "output", "dataset"]),
             )  # fmt: skip
 
+    async def _words(self, dataset_id: UUID) -> None:
+        if self._chance(0.6):
+            await self._insert(
+                "dataset_tags", dataset_id=dataset_id, tag=self._random.choice(["pii", "gold"]), source="user",
+                column_name=self._random.choice(["", "a"]), created_at=self._time(),
+            )  # fmt: skip
+        if self._chance(0.6):
+            await self._insert(
+                "dataset_notes", dataset_id=dataset_id, description=self._maybe(self._random.choice(["one", "two"])),
+                owners=self._maybe([self._random.choice(["ada", "bob"])]), updated_at=self._time(),
+            )  # fmt: skip
+
     def _fields(self) -> tuple[Field, ...]:
         names = self._random.sample(["a", "b", "c"], self._random.randrange(1, 4))
         return tuple(Field(name, self._random.choice(["int", "string"]), self._chance(0.5)) for name in names)
@@ -151,8 +167,8 @@ class RandomGraph:
                     await self._use(job_id, dataset_id, role)
             if self._chance(0.6):
                 await self._insert(
-                    "dataset_facets", dataset_id=dataset_id, name=self._random.choice(["owner", "docs"]),
-                    body=self._random.choice([json.dumps({"by": str(job_id), "n": None}), "null"]),
+                    "dataset_facets", dataset_id=dataset_id, name=self._random.choice(["owner", "docs", "tags"]),
+                    body=self._random.choice([json.dumps({"tags": [{"key": str(job_id)}], "n": None}), "null"]),
                     event_time=self._time(), job_id=job_id,
                     role=self._random.choice([None, "input", "output"]), facets_hash=self._hash(),
                 )  # fmt: skip

@@ -22,6 +22,11 @@ class Operation(NamedTuple):
     def is_public(self) -> bool:
         return not self.details.get("security")
 
+    @property
+    def is_endless(self) -> bool:
+        """Whether a good answer goes on until somebody hangs up."""
+        return "text/event-stream" in self.details["responses"].get("200", {}).get("content", {})
+
     def parameters(self, place: str) -> list[Document]:
         return [item for item in self.details.get("parameters", ()) if item["in"] == place]
 

@@ -132,8 +132,12 @@ class Stored:
         return None if not rows else dict(json.loads(rows[0]["body"]))
 
     async def follow_ups(self, *kinds: str) -> list[dict[str, Any]]:
-        """Outbox rows other than the recurring ones."""
-        rows = await self.rows("SELECT * FROM outbox WHERE organization_id = $1 AND repeat_s IS NULL ORDER BY id")
+        """Outbox rows other than the recurring ones and the notes of which stats to work out."""
+        rows = await self.rows(
+            """SELECT * FROM outbox
+                WHERE organization_id = $1 AND repeat_s IS NULL AND kind <> 'dataset_stats'
+                ORDER BY id"""
+        )
         return [row | {"payload": json.loads(row["payload"])} for row in rows if not kinds or row["kind"] in kinds]
 
     async def everything(self, tables: Sequence[str]) -> dict[str, list[str]]:

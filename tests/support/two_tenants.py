@@ -75,6 +75,7 @@ async def fill(server: Server, db: asyncpg.Connection) -> TwoTenants:
         await _send_events(tenant, mark)
         await _make_names(db, tenant, mark)
         await _make_accounts(server, tenant, mark)
+        await _make_notes(tenant, mark)
         await _make_the_rest(db, tenant)
     return both
 
@@ -93,7 +94,7 @@ async def _send_events(tenant: Tenant, mark: str) -> None:
 
 async def _make_names(db: asyncpg.Connection, tenant: Tenant, mark: str) -> None:
     rule = {"pattern": "postgres://db/public.old_{table}", "canonical": "postgres://db/public.{table}"}
-    await _ok(tenant.client.post("/api/v1/alias-rules", json=rule))
+    await _ok(tenant.client.post("/api/v1/aliases", json=rule))
     for name in ("shared_pattern", f"{mark}_pattern"):
         body = {"regex": f"{mark}[0-9]+", "kind": "time"}
         await _ok(tenant.client.put(f"/api/v1/name-patterns/{name}", json=body))
@@ -103,6 +104,17 @@ async def _make_names(db: asyncpg.Connection, tenant: Tenant, mark: str) -> None
     )
     one, other = (str(row["id"]) for row in rows)
     await _ok(tenant.client.post("/api/v1/dataset-merges", json={"one": one, "other": other}))
+
+
+async def _make_notes(tenant: Tenant, mark: str) -> None:
+    """What people say of datasets, and what reading leaves behind: the search index and the counts by hour."""
+    dataset = f"/api/v1/datasets/public.{mark}"
+    await _ok(tenant.client.put(f"{dataset}/tags/{mark}"))
+    await _ok(tenant.client.patch(dataset, json={"description": mark, "owners": [mark]}))
+    await _ok(tenant.client.get("/api/v1/search", params={"q": "public"}))
+    await _ok(tenant.client.get("/api/v1/stats/ingest"))
+    # Waits to be indexed until somebody searches again.
+    await tenant.send_ok(an_event(job=f"later_{mark}"))
 
 
 async def _make_accounts(server: Server, tenant: Tenant, mark: str) -> None:

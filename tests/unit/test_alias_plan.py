@@ -8,7 +8,7 @@ import pytest
 
 from headgate.domain.names import DEFAULT_PATTERNS, compile_rules
 from headgate.errors import InvalidFields
-from headgate.server.catalog.plan import Change, Kind, Match, matches, new_rule, orphans_fixed, plan
+from headgate.server.names.plan import Change, Kind, Match, matches, new_rule, orphans_fixed, plan
 
 A, B, C, D = (UUID(int=number) for number in range(1, 5))
 ORDERS = ("postgres://db", "orders")
@@ -55,10 +55,13 @@ def test_dataset_that_fits_twice_is_changed_once() -> None:
 def test_tested_dataset_without_producer_is_fixed_by_one_that_has_a_producer() -> None:
     changes = plan([a_match(A), a_match(B)], {ORDERS: C})
 
-    assert orphans_fixed(changes, written={C}, tested={A, B, C}) == 2
-    assert orphans_fixed(changes, written={B}, tested={A, B}) == 1
-    assert orphans_fixed(changes, written=set(), tested={A, B, C}) == 0
-    assert orphans_fixed(plan([a_match(D)], {}), written=set(), tested={D}) == 0
+    def fixed(written: set[UUID], tested: set[UUID]) -> set[UUID]:
+        return {orphan.dataset_id for orphan in orphans_fixed(changes, written, tested)}
+
+    assert fixed(written={C}, tested={A, B, C}) == {A, B}
+    assert fixed(written={B}, tested={A, B}) == {A}
+    assert fixed(written=set(), tested={A, B, C}) == set()
+    assert orphans_fixed(plan([a_match(D)], {}), written=set(), tested={D}) == []
 
 
 def test_names_that_the_rule_maps_are_found() -> None:

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headgate import client as client_module
-from headgate.cli import claim, credentials, keys, logs, replay
+from headgate.cli import claim, console, credentials, keys, logs, replay
 from headgate.cli.credentials import Credentials
 from headgate.cli.delivery import Tally
 from headgate.cli.main import app, run
@@ -376,3 +376,14 @@ def test_a_log_line_for_machines_is_json_with_what_came_along() -> None:
 
     assert (line["message"], line["level"], line["correlation_id"]) == ("took 3", "warning", "c-1")
     assert line["time"].endswith("+00:00")
+
+
+def test_what_a_server_says_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    console.pairs([("name", "orders\x1b]0;owned\x07\x1b[31m")])
+    console.table(("name",), [("a\x1b[2Jb",)])
+    console.note("c\x1bd")
+
+    shown = "".join(capsys.readouterr())
+    assert "\x1b" not in shown
+    assert "\x07" not in shown
+    assert "owned" in shown

@@ -262,6 +262,26 @@ def test_a_server_that_cannot_be_reached_is_named_in_the_hint(failure: Exception
     assert "http://lineage.test:8642" in str(caught.value.hint)
 
 
+@pytest.mark.parametrize(
+    ("failure", "tries_key", "tries_event"),
+    [(httpx.ConnectError("refused"), 2, 2), (httpx.ReadTimeout("slow"), 1, 2), (httpx.ReadError("reset"), 1, 2)],
+    ids=["never arrived", "no answer in time", "answer lost"],
+)
+def test_what_nobody_answered_is_sent_again_unless_it_may_have_happened(
+    failure: Exception, tries_key: int, tries_event: int
+) -> None:
+    for server, ask, tries in (
+        (Server(failure, httpx.Response(201, json={})), lambda client: client.create_key("x"), tries_key),
+        (Server(failure, httpx.Response(201)), lambda client: client.send(EVENT), tries_event),
+        (Server(failure, httpx.Response(200, json={})), lambda client: client.run("a"), 2),
+    ):
+        try:
+            ask(server.client())
+        except Unavailable:
+            assert tries == 1
+        assert len(server.requests) == tries
+
+
 def test_pages_of_runs_and_one_run() -> None:
     server = Server(
         httpx.Response(200, json={"items": [{"run_id": "a"}], "next_cursor": "n"}),
@@ -272,7 +292,7 @@ def test_pages_of_runs_and_one_run() -> None:
     page = client.runs(limit=1, cursor="c/1")
     run = client.run("a/../b")
 
-    assert page == ([{"run_id": "a"}], "n")
+    assert (page.items, page.next_cursor) == ([{"run_id": "a"}], "n")
     assert run["state"] == "COMPLETE"
     assert [r.url.raw_path for r in server.requests] == [
         b"/api/v1/runs?limit=1&cursor=c%2F1",

@@ -20,10 +20,10 @@ from headgate.domain.names import DEFAULT_PATTERNS, MAX_NAME_BYTES, canonical_da
 from headgate.openlineage import facets, simple_events
 from headgate.openlineage.project import MAX_DATASETS
 from headgate.server.app import create_app
-from headgate.server.catalog.store import MAX_CHANGES, MAX_PATTERNS, MAX_RULES
 from headgate.server.db.migrate import migrations
 from headgate.server.db.pool import Database
 from headgate.server.ingest.edges import MAX_EDGES
+from headgate.server.names.store import MAX_CHANGES, MAX_PATTERNS, MAX_RULES
 from headgate.server.problems import STATUS
 from headgate.server.tasks.jobs import HANDLERS
 from headgate.server.telemetry import Telemetry
@@ -168,14 +168,15 @@ def generalised(route: str) -> str:
     return re.sub(r"\{[^}]*\}", "{}", route.partition("?")[0])
 
 
-def test_every_route_is_named_in_the_api_page_and_the_other_way_round() -> None:
+def test_every_route_is_named_in_the_api_pages_and_the_other_way_round() -> None:
     served = {
         f"{method.upper()} {generalised(path)}"
         for path, methods in openapi()["paths"].items()
         for method in methods
-        if path.startswith("/api/")
+        if path.startswith(("/api/", "/marquez/"))
     }
-    named = re.findall(r"`((?:GET|POST|PUT|PATCH|DELETE) /api/[^`\s]*)`", text_of("docs/api.md"))
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("api*/**/*.md"))
+    named = re.findall(r"`((?:GET|POST|PUT|PATCH|DELETE) /(?:api|marquez)/[^`\s]*)`", text_of("docs/api.md") + pages)
     assert {generalised(route) for route in named} == served
 
 

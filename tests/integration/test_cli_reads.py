@@ -1,0 +1,171 @@
+"""The commands that ask, against a real server that knows the shop, in a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import NamedTuple
+
+import pytest
+
+from headgate.cli.main import run
+from tests.conftest import Cluster
+from tests.support.live import Live
+from tests.support.shop import REVENUE, SILVER, STAGING, shop_server
+
+RUN = "66ea8898-86cc-5d6d-b488-cb2a8abbeab4"
+EVERY = [
+    ["lineage", "upstream", REVENUE],
+    ["lineage", "downstream", SILVER],
+    ["lineage", "impact", SILVER],
+    ["schema", "show", STAGING],
+    ["schema", "history", STAGING],
+    ["schema", "diff", STAGING],
+    ["datasets", "list"],
+    ["datasets", "show", REVENUE],
+    ["jobs", "list"],
+    ["jobs", "show", "shop_daily"],
+    ["runs", "list"],
+    ["runs", "show", RUN],
+    ["search", "revenue"],
+    ["aliases", "list"],
+    ["aliases", "preview", "postgres://a/{t}", "postgres://b/{t}"],
+    ["aliases", "suggest"],
+]
+
+
+class Output(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Ask = Callable[..., Output]
+
+
+@pytest.fixture(scope="module")
+async def shop(cluster: Cluster) -> AsyncIterator[Live]:
+    async with shop_server(cluster) as live:
+        yield live
+
+
+@pytest.fixture
+def ask(shop: Live, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+    monkeypatch.setenv("HEADGATE_URL", shop.url)
+    monkeypatch.setenv("HEADGATE_API_KEY", shop.api_key)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def asked(*arguments: str) -> Output:
+        code = run(list(arguments))
+        return Output(code, *capsys.readouterr())
+
+    return asked
+
+
+@pytest.mark.parametrize("arguments", EVERY, ids=" ".join)
+def test_every_question_is_answered_in_text_and_in_json(ask: Ask, arguments: list[str]) -> None:
+    text, machine = ask(*arguments), ask(*arguments, "--json")
+
+    assert (text.code, machine.code) == (0, 0), text.err + machine.err
+    assert text.out or text.err
+    assert isinstance(json.loads(machine.out), dict)
+    assert machine.err == ""
+
+
+@pytest.mark.parametrize("arguments", EVERY, ids=" ".join)
+def test_tables_and_trees_fit_80_columns(ask: Ask, arguments: list[str]) -> None:
+    lines = ask(*arguments).out.splitlines()
+
+    if arguments[0] not in ("datasets", "jobs", "runs") or arguments[1] != "show":
+        assert [line for line in lines if len(line) > 80] == []
+
+
+def test_upstream_is_a_tree_that_ends_outside(ask: Ask) -> None:
+    shown = ask("lineage", "upstream", REVENUE, "--depth", "5").out.splitlines()
+
+    assert shown[0] == "shop.marts.daily_revenue"
+    assert shown[1] == "└── shop.staging.orders (shop.publish_orders)"
+    assert any("[external] shop.public.customers" in line for line in shown)
+
+
+def test_depth_is_kept_and_said(ask: Ask) -> None:
+    answer = ask("lineage", "upstream", REVENUE, "--depth", "1")
+
+    assert len(answer.out.splitlines()) == 2
+    assert "--depth shows more" in answer.err
+
+
+def test_columns_are_shown_with_what_happens_to_them(ask: Ask) -> None:
+    shown = ask("lineage", "upstream", REVENUE, "--depth", "1", "--columns").out
+
+    assert "amount → revenue  AGGREGATE" in shown
+
+
+def test_impact_names_tables_and_counts_pipelines(ask: Ask) -> None:
+    shown = ask("lineage", "impact", SILVER, "--if-schema-changes").out
+
+    assert shown.startswith(f"⚠  A schema change to {SILVER} would affect:\n")
+    assert "  - shop.staging.orders" in shown
+    assert "Total: 3 downstream tables in 1 pipeline; criticality CRITICAL\n" in shown
+
+
+def test_impact_of_a_column_names_only_what_reads_it(ask: Ask) -> None:
+    assert "shop.marts" not in ask("lineage", "impact", STAGING, "--column", "order_id").out.partition("\n")[0]
+    assert "daily_revenue (shop_daily): revenue" in ask("lineage", "impact", STAGING, "--column", "amount").out
+
+
+def test_a_name_that_is_nearly_right_is_suggested(ask: Ask) -> None:
+    answer = ask("datasets", "show", "shop.marts.daily_revenu")
+
+    assert answer.code == 2
+    assert answer.out == ""
+    assert "error[not_found]: no dataset 'shop.marts.daily_revenu'" in answer.err
+    assert "daily_revenue" in answer.err
+
+
+def test_a_name_of_several_lists_them(ask: Ask) -> None:
+    answer = ask("datasets", "show", "shop-lake:orders")
+
+    assert answer.code == 2
+    assert "s3://shop-lake/silver/orders" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        (["lineage", "upstream", REVENUE, "--as-of", "yesterday"], "--as-of"),
+        (["schema", "show", REVENUE, "--at", "noon"], "--at"),
+        (["datasets", "list", "--sort", "beauty"], "--sort"),
+        (["runs", "list", "--state", "HAPPY"], "--state"),
+    ],
+    ids=["as-of", "at", "sort", "state"],
+)
+def test_a_wrong_value_is_a_user_error_that_names_the_field(ask: Ask, arguments: list[str], field: str) -> None:
+    answer = ask(*arguments)
+
+    assert answer.code == 2
+    assert field in answer.err
+
+
+def test_a_rule_is_looked_at_added_listed_and_taken_back(ask: Ask) -> None:
+    rule = ("postgres://other.example/{t}", "postgres://warehouse.shop.example/{t}")
+    assert ask("aliases", "preview", *rule).code == 0
+    added = json.loads(ask("aliases", "add", *rule, "--json").out)["rule"]["id"]
+
+    assert added in ask("aliases", "list", "--json").out
+    assert ask("aliases", "undo", added).out.startswith("removed the rule")
+    assert added not in ask("aliases", "list", "--json").out
+
+
+def test_the_latest_events_come_last(ask: Ask) -> None:
+    lines = ask("events", "tail", "--limit", "3").out.splitlines()
+
+    assert len(lines) == 3
+    assert "shop_daily" in lines[-1]
+    assert "FAIL" in lines[-1]
+
+
+def test_events_for_machines_are_one_a_line_and_whole(ask: Ask) -> None:
+    lines = ask("events", "tail", "--limit", "2", "--json").out.splitlines()
+
+    assert [json.loads(line)["event"]["job"]["name"] for line in lines] == ["shop_marts", "shop_daily"]
