@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, Field
@@ -93,4 +93,6 @@ class MapOut(BaseModel):
     type: list[int | None]
     ranks: list[int] = Field(description="Layer: edges lead to a higher one, unless they close a cycle")
     status: list[str] = Field(description="ok, failing, stale or unknown")
-    edges: list[tuple[int, int]] = Field(description="Pairs of places, source first")
+    edges: list[Annotated[list[int], Field(min_length=2, max_length=2)]] = Field(
+        description="Pairs of places, source first"
+    )

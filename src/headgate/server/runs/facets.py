@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 from msgspec import Raw, Struct
 
 from headgate.server.runs.schemas import ErrorOut
 
 _NOTHING = b"{}"
+# JSON readers give up on a number this long, and on the whole answer with it. The raw events have it.
+_UNREADABLE = re.compile(rb"[0-9]{4300}")
 
 
 class _Part(Struct, frozen=True):
@@ -46,7 +50,7 @@ class FacetMap:
             if name not in self._bodies:
                 # A copy, since what was decoded would keep its whole event.
                 body = bytes(raw)
-                self._bodies[name] = None if _is_deleted(body) else body
+                self._bodies[name] = None if _is_deleted(body) or _UNREADABLE.search(body) else body
 
     def get(self, name: str) -> bytes | None:
         return self._bodies.get(name)
