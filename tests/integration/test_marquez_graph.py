@@ -206,6 +206,29 @@ async def test_of_two_ways_to_cut_the_longer_namespace_wins(server: Server) -> N
     assert [node["data"]["namespace"] for node in graph["graph"]] == ["a:b"]
 
 
+async def test_a_node_is_found_under_the_name_that_a_rule_of_the_organisation_changes(server: Server) -> None:
+    rule = {"pattern": "mysql://{host}/{table}", "canonical": "postgres://dwh/{table}"}
+    assert (await server.client.post("/api/v1/aliases", json=rule)).is_success
+    written = a_dataset("shop.orders", "mysql://replica-7:3306", facets=with_schema("total"))
+    await tell(server.tenant, an_event(job="load", outputs=[written]))
+
+    for host in ("replica-7:3306", "replica-8"):
+        graph = await lineage(server, f"dataset:mysql://{host}:shop.orders")
+        assert {node["id"] for node in graph["graph"]} == {"dataset:postgres://dwh:shop.orders", "job:tests:load"}
+        field = await column_lineage(server, f"datasetField:mysql://{host}:shop.orders:total")
+        assert [node["id"] for node in field["graph"]] == ["datasetField:postgres://dwh:shop.orders:total"]
+
+
+async def test_a_node_is_cut_by_the_patterns_of_the_organisation(server: Server) -> None:
+    pattern = {"regex": "batch-[0-9]+", "kind": "time", "enabled": True}
+    assert (await server.client.put("/api/v1/name-patterns/batch", json=pattern)).is_success
+    await tell(server.tenant, an_event(job="load", outputs=[a_dataset("orders/batch-17", "s3://lake")]))
+
+    graph = await lineage(server, "dataset:s3://lake:orders/batch-99")
+
+    assert {node["id"] for node in graph["graph"]} == {"dataset:s3://lake:orders", "job:tests:load"}
+
+
 async def test_a_graph_that_is_too_large_says_so(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     await tell(server.tenant, *a_chain("a", "b", "c"))
     monkeypatch.setattr(jobs, "MAX_NODES", 5)

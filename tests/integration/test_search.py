@@ -10,8 +10,10 @@ import asyncpg
 import pytest
 
 from headgate.server.db.pool import Database
-from headgate.server.index.writer import catch_up
+from headgate.server.index.writer import Q, catch_up
 from headgate.server.search import routes
+from headgate.server.search.ranking import Kind
+from headgate.server.search.store import SearchStore
 from headgate.server.worker import Worker
 from tests.support.events import Json, a_dataset, a_facet, a_run_id, an_event, at, with_schema
 from tests.support.server import Server, Tenant
@@ -551,6 +553,23 @@ async def test_what_was_deleted_leaves_nothing_but_words(server: Server, db: asy
     assert (await search(server.tenant, "amount"))["items"] == []
     left = await dumped(db)
     assert (left["search_entries"], left["search_tails"], left["search_columns"]) == ([], [], [])
+
+
+async def test_the_index_is_asked_without_planning_each_question_anew(server: Server) -> None:
+    await datasets(server.tenant, "shop.orders", "shop.customers")
+    await search(server.tenant, "orders")
+
+    async with server.database.tenant(server.tenant.organization_id) as conn:
+        store = SearchStore(conn, server.tenant.organization_id)
+        assert not await store.is_behind()
+        for text in ("orders", "shop ord", "rder", "custmers"):
+            await store.search(text, list(Kind), 20)
+        asked = (Q.find_tails, Q.find_all_words, Q.find_inner_words, Q.find_similar_words)
+        counted = await conn.fetch(
+            "SELECT custom_plans, generic_plans > 0 FROM pg_prepared_statements WHERE statement = ANY ($1)", asked
+        )
+
+    assert [tuple(row) for row in counted] == [(0, True)] * len(asked)
 
 
 async def test_unknown_id_finds_nothing(server: Server) -> None:

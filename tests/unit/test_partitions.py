@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headgate.domain.names import canonical_dataset, partition_context, split_location
-from headgate.domain.partitions import DEFAULT_PATTERNS, Patterns, geo_key
+from headgate.domain.partitions import DEFAULT_PATTERNS, Pattern, Patterns, geo_key
 from headgate.errors import ConfigError
 
 # location, name, partition_key, display_name
@@ -145,6 +145,29 @@ def test_organisation_switches_a_pattern(pattern: str, enabled: bool, path: str,
 def test_organisation_adds_a_pattern() -> None:
     patterns = Patterns.from_rows([("shard", "shard-[0-9]+", "key_value", True)])
     assert canonical_dataset("s3://b", "orders/shard-12", patterns).name == "orders"
+
+
+def test_own_patterns_stand_in_place_of_the_defaults_of_their_name_or_after_them() -> None:
+    off, more = ("year", "[0-9]{4}", "time", False), ("shard", "shard-[0-9]+", "key_value", True)
+
+    patterns = DEFAULT_PATTERNS.with_own([off, more])
+
+    names = [pattern.name for pattern in DEFAULT_PATTERNS.items]
+    assert [pattern.name for pattern in patterns.items] == [*names, "shard"]
+    assert patterns.items[names.index("year")] == off
+    assert canonical_dataset("s3://b", "orders/2024/shard-7", patterns).name == "orders/2024"
+
+
+def test_without_own_patterns_the_defaults_apply() -> None:
+    assert DEFAULT_PATTERNS.with_own([]) is DEFAULT_PATTERNS
+
+
+def test_own_patterns_that_cannot_be_used_are_refused_but_can_be_listed() -> None:
+    broken = Pattern("shard", "(", "time", True)
+
+    with pytest.raises(ConfigError, match="shard"):
+        DEFAULT_PATTERNS.with_own([broken])
+    assert DEFAULT_PATTERNS.overlaid([broken])[-1] == broken
 
 
 def test_no_patterns_cut_nothing() -> None:

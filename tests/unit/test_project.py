@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from headgate.domain.lineage import label_of
 from headgate.domain.names import DatasetName
 from headgate.openlineage.facts import ColumnEdge, Facts
 from headgate.openlineage.project import Projector
@@ -51,6 +52,16 @@ def test_every_kind_of_transformation_is_kept(type_: str, subtype: str) -> None:
 def test_a_transformation_without_subtype_keeps_its_type() -> None:
     (edge,) = columns_of({"fields": {"b": {"inputFields": [source("a", {"type": "INDIRECT"})]}}})
     assert kinds(edge) == [("INDIRECT", None, False)]
+
+
+def test_the_expression_of_an_edge_is_that_of_the_step_it_is_labelled_after() -> None:
+    steps = [
+        {"type": "INDIRECT", "subtype": "FILTER", "description": "id = 7"},
+        {"type": "INDIRECT", "subtype": "JOIN", "description": "id < 10"},
+    ]
+    (edge,) = columns_of({"fields": {}, "dataset": [source("id", *steps)]})
+    assert label_of([dict(kind) for kind in edge.kinds], edge.expression) == "JOIN"
+    assert edge.expression == "id < 10"
 
 
 def test_a_column_named_twice_is_one_edge_with_all_kinds() -> None:

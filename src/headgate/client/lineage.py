@@ -10,40 +10,29 @@ from headgate.client.paths import Value, query, segment
 from headgate.client.shapes import ColumnLineage, Json, Lineage, value_of
 
 
-def upstream(
-    name: str,
-    *,
-    depth: int | None = None,
-    limit: int | None = None,
-    columns: bool | None = None,
-    as_of: datetime | str | None = None,
-) -> Call[Lineage]:
-    """What a dataset is made from."""
-    return _walk(name, "upstream", {"depth": depth, "limit": limit, "columns": columns, "as_of": as_of})
+class Walk:
+    """A question for what a dataset is connected with, which way is for each instance to say."""
+
+    def __init__(self, name: str, doc: str) -> None:
+        self.__name__ = name
+        self.__doc__ = doc
+
+    def __call__(
+        self,
+        name: str,
+        *,
+        depth: int | None = None,
+        limit: int | None = None,
+        columns: bool | None = None,
+        as_of: datetime | str | None = None,
+    ) -> Call[Lineage]:
+        wanted: dict[str, Value] = {"depth": depth, "limit": limit, "columns": columns, "as_of": as_of}
+        return Call("GET", path(name, f"/{self.__name__}"), value_of(Lineage), params=query(wanted))
 
 
-def downstream(
-    name: str,
-    *,
-    depth: int | None = None,
-    limit: int | None = None,
-    columns: bool | None = None,
-    as_of: datetime | str | None = None,
-) -> Call[Lineage]:
-    """What is made from a dataset."""
-    return _walk(name, "downstream", {"depth": depth, "limit": limit, "columns": columns, "as_of": as_of})
-
-
-def lineage(
-    name: str,
-    *,
-    depth: int | None = None,
-    limit: int | None = None,
-    columns: bool | None = None,
-    as_of: datetime | str | None = None,
-) -> Call[Lineage]:
-    """Both."""
-    return _walk(name, "lineage", {"depth": depth, "limit": limit, "columns": columns, "as_of": as_of})
+upstream = Walk("upstream", "What a dataset is made from.")
+downstream = Walk("downstream", "What is made from a dataset.")
+lineage = Walk("lineage", "Both.")
 
 
 def paths(from_: str, to: str, *, limit: int | None = None) -> Call[Json]:
@@ -94,10 +83,6 @@ def impact(name: str, *, if_schema_changes: bool | None = None, column: str | No
 def run_impact(run_id: str, *, max_depth: int | None = None) -> Call[Json]:
     """What lies downstream of a run."""
     return Call("GET", f"/api/v1/runs/{segment(run_id)}/impact", value_of(Json), params=query({"max_depth": max_depth}))
-
-
-def _walk(name: str, direction: str, wanted: dict[str, Value]) -> Call[Lineage]:
-    return Call("GET", path(name, f"/{direction}"), value_of(Lineage), params=query(wanted))
 
 
 def _column(name: str, column: str, direction: str, depth: int | None) -> Call[ColumnLineage]:

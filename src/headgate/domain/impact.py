@@ -1,4 +1,4 @@
-"""What a change downstream of a dataset or column amounts to: how critical it is, and whose pipelines it hits.
+"""What a change amounts to downstream: which tables it hits for sure, how critical it is, whose pipelines they are.
 
 Knows nothing of how the reach was found.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import UUID
 
 
 class Criticality(StrEnum):
@@ -24,6 +25,18 @@ _GRADES = (
 )
 
 
+class Affected(NamedTuple):
+    """How a table is reached. `reads_column` is None where no column lineage tells."""
+
+    depth: int
+    reads_column: bool | None = None
+    columns: tuple[str, ...] = ()
+
+    @property
+    def certainty(self) -> str:
+        return "table" if self.reads_column is None else "column"
+
+
 def criticality(datasets: int, columns: int) -> Criticality:
     """How critical a change is that reaches so many datasets, or so many columns.
 
@@ -32,6 +45,19 @@ def criticality(datasets: int, columns: int) -> Criticality:
     """
     reached = (grade for grade, least, columns_least in _GRADES if datasets >= least or columns >= columns_least)
     return next(reached, Criticality.LOW)
+
+
+def judged(
+    downstream: Mapping[UUID, int], sure: Mapping[UUID, Affected], possible: Mapping[UUID, Affected]
+) -> dict[UUID, Affected]:
+    """Each table with what is known of it: what column lineage shows, what it leaves open, what it rules out."""
+    ruled_out = {dataset: Affected(depth, reads_column=False) for dataset, depth in downstream.items()}
+    readings = (ruled_out, possible, sure)
+    found = {dataset: table for reading in readings for dataset, table in reading.items()}
+    return {
+        dataset: table._replace(depth=min(reading[dataset].depth for reading in readings if dataset in reading))
+        for dataset, table in found.items()
+    }
 
 
 def pipeline_of(job: str, parent: str | None = None, root: str | None = None) -> str:

@@ -78,6 +78,15 @@ class Patterns:
             seen.add(item.name)
         return cls(items)
 
+    def overlaid(self, own: Iterable[Pattern]) -> list[Pattern]:
+        """These, with an organisation's own in place of those of the same name or after them; nothing is checked."""
+        return list({pattern.name: pattern for pattern in (*self.items, *own)}.values())
+
+    def with_own(self, rows: Iterable[tuple[str, str, str, bool]]) -> Patterns:
+        """The patterns that apply where an organisation has some of its own; ConfigError if those cannot be used."""
+        own = [Pattern(*row) for row in rows]
+        return Patterns.from_rows(self.overlaid(own)) if own else self
+
     @cached_property
     def _dropped(self) -> re.Pattern[str]:
         return re.compile(_union(item for item in self.items if item.enabled), re.DOTALL)

@@ -23,7 +23,6 @@ LIKENESS: Final = 0.7
 IN_LAST_PART: Final = 0
 IN_NAME: Final = 1
 IN_NAMESPACE: Final = 2
-RANKS: Final = (IN_LAST_PART, IN_NAME, IN_NAMESPACE)
 
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
 _LONG = 7

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from headgate.domain import names
+from headgate.domain.lineage import label_of
 from headgate.domain.names import DatasetName
 from headgate.domain.quality import severity_of, status_of, test_key
 from headgate.openlineage.events import NO_FACETS, Dataset
@@ -300,11 +301,12 @@ class Projector:
         return merged.values()
 
     def _column_edge(self, source: InputField, column: str, output: OutputField | None) -> ColumnEdge:
-        kinds = []
-        expression = None
-        for step in source.transformations or ():
-            kinds.append(_kind(step.type.upper(), _text(step.subtype), step.masking))
-            expression = expression or _text(step.description)
+        told = [
+            (_kind(step.type.upper(), _text(step.subtype), step.masking), _text(step.description))
+            for step in source.transformations or ()
+        ]
+        kinds = [kind for kind, _ in told]
+        expression = _telling(told)
         if not kinds and output is not None and output.transformation_type:
             kinds.append(_legacy_kind(output.transformation_type))
         if expression is None and output is not None:
@@ -393,6 +395,15 @@ def _add_edge(merged: dict[tuple[tuple[str, str], str, str], ColumnEdge], edge: 
 
 def _kind(type_: str, subtype: str | None = None, masking: object = None) -> tuple[tuple[str, Any], ...]:
     return (("type", type_), ("subtype", subtype.upper() if subtype else None), ("masking", masking is True))
+
+
+def _telling(told: Sequence[tuple[tuple[tuple[str, Any], ...], str | None]]) -> str | None:
+    """The expression of the step that the edge is labelled after, so that label and expression say the same."""
+    said = [text for _, text in told if text]
+    if len(set(said)) < 2:
+        return said[0] if said else None
+    label = label_of([dict(kind) for kind, _ in told], None)
+    return next((text for kind, text in told if text and label_of([dict(kind)], None) is label), said[0])
 
 
 def _legacy_kind(transformation_type: str) -> tuple[tuple[str, Any], ...]:

@@ -22,6 +22,7 @@ from headgate.server.deps import Db, Reads, Writer
 from headgate.server.pagination import DEFAULT_LIMIT, Limit, LongCursor, SortedPage, sorted_page
 from headgate.server.problems import problems
 from headgate.server.references.datasets import DatasetRef, find_dataset
+from headgate.server.references.ids import as_any_id
 from headgate.server.routing import new_router
 
 router = new_router("/api/v1", "datasets")
@@ -136,7 +137,7 @@ def wanted_ids(
     ],
 ) -> list[UUID]:
     texts = [text.strip() for part in ids for text in part.split(",") if text.strip()]
-    wrong = [FieldError("query.ids", "is not an id", text[:120]) for text in texts if _as_id(text) is None]
+    wrong = [FieldError("query.ids", "is not an id", text[:120]) for text in texts if as_any_id(text) is None]
     if not texts:
         wrong = [FieldError("query.ids", "is empty")]
     if len(texts) > schemas.MAX_IDS:
@@ -225,13 +226,6 @@ def _place(sort: Sort, value: str | None, cursor: str) -> str:
         [FieldError("query.cursor", "is not a cursor of this list", cursor[:120])],
         hint="pass `next_cursor` of the previous page as it is, or leave it out",
     )
-
-
-def _as_id(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
 
 
 def _author(caller: Principal) -> UUID | None:

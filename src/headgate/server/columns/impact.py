@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 
-from headgate.domain.impact import criticality, owners_in, pipeline_of
+from headgate.domain.impact import Affected, criticality, judged, owners_in, pipeline_of
 from headgate.errors import NotFound
 from headgate.server.columns.answers import dataset_ref
 from headgate.server.columns.edges import Json
@@ -19,18 +19,6 @@ from headgate.server.references.datasets import Dataset
 MAX_COLUMNS = 10_000
 # Some name a job after each of its runs; a table then has more writers than anybody wants to read.
 MAX_JOBS = 100
-
-
-class Affected(NamedTuple):
-    """How a table is reached. `reads_column` is None where no column lineage tells."""
-
-    depth: int
-    reads_column: bool | None = None
-    columns: tuple[str, ...] = ()
-
-    @property
-    def certainty(self) -> str:
-        return "table" if self.reads_column is None else "column"
 
 
 class Reach(NamedTuple):
@@ -55,19 +43,6 @@ class Question(NamedTuple):
     @property
     def is_about_columns(self) -> bool:
         return self.if_schema_changes or self.column is not None
-
-
-def judged(
-    downstream: Mapping[UUID, int], sure: Mapping[UUID, Affected], possible: Mapping[UUID, Affected]
-) -> dict[UUID, Affected]:
-    """Each table with what is known of it: what column lineage shows, what it leaves open, what it rules out."""
-    ruled_out = {dataset: Affected(depth, reads_column=False) for dataset, depth in downstream.items()}
-    readings = (ruled_out, possible, sure)
-    found = {dataset: table for reading in readings for dataset, table in reading.items()}
-    return {
-        dataset: table._replace(depth=min(reading[dataset].depth for reading in readings if dataset in reading))
-        for dataset, table in found.items()
-    }
 
 
 class ImpactStore:

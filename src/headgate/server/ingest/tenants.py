@@ -81,14 +81,8 @@ class Tenants:
 
 def _patterns(rows: list[tuple[str, str, str, bool]]) -> Patterns:
     """The defaults, with the organisation's own patterns in place of those of the same name."""
-    if not rows:
-        return DEFAULT_PATTERNS
-    merged: dict[str, tuple[str, str, str, bool]] = {
-        p.name: (p.name, p.regex, p.kind, p.enabled) for p in DEFAULT_PATTERNS.items
-    }
-    merged.update({name: (name, regex, kind, enabled) for name, regex, kind, enabled in rows})
     try:
-        return Patterns.from_rows(merged.values())
+        return DEFAULT_PATTERNS.with_own(rows)
     except ConfigError as error:
         log.warning("name patterns cannot be used; the defaults stand in", extra={"error": str(error)})
         return DEFAULT_PATTERNS

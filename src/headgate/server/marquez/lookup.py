@@ -12,7 +12,7 @@ from headgate.server.db.queries import Queries
 from headgate.server.marquez import nodes
 from headgate.server.marquez.nodes import Key
 from headgate.server.marquez.requests import PREFIX
-from headgate.server.references.datasets import unknown_dataset
+from headgate.server.references.datasets import spellings_of, unknown_dataset
 
 Q = Queries("headgate.server.marquez")
 
@@ -50,7 +50,8 @@ async def find_dataset(tenant: Tenant, keys: Sequence[Key]) -> UUID:
 
 
 async def search_dataset(tenant: Tenant, keys: Sequence[Key]) -> UUID | None:
-    rows = await tenant.fetch(Q.find_datasets, *_columns(nodes.dataset_spellings(keys)))
+    spellings = await spellings_of(tenant.conn, tenant.organization_id, keys)
+    rows = await tenant.fetch(Q.find_datasets, *_columns(spellings))
     return rows[0]["dataset_id"] if rows else None
 
 

@@ -5,12 +5,11 @@ A namespace holds colons of its own, so a node may be cut in several ways; what 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final, NamedTuple
-from uuid import UUID
 
 from headgate.domain.names import canonical_dataset, canonical_namespace
 from headgate.errors import FieldError, InvalidFields
+from headgate.server.references.ids import as_id
 
 KINDS: Final = ("dataset", "datasetField", "job", "run")
 _MAX_CUTS: Final = 50
@@ -29,7 +28,7 @@ def parse(node_id: str) -> NodeId:
     kind, _, text = node_id.partition(":")
     if kind not in KINDS or not (text if kind == "run" else cuts(text)):
         raise InvalidFields([FieldError("query.nodeId", "is not the id of a node", node_id[:120])], hint=_HINT)
-    if as_uuid(text.rpartition("#")[2]) is not None and "#" in text:
+    if as_id(text.rpartition("#")[2]) is not None and "#" in text:
         raise InvalidFields(
             [FieldError("query.nodeId", "names a version; only the current lineage is kept here", node_id[:120])],
             hint="leave out the '#' and what follows",
@@ -58,20 +57,3 @@ def field_node(namespace: str, name: str, field: str) -> str:
 def namespace_spellings(text: str) -> list[str]:
     """As it was asked for, and as datasets know it."""
     return list(dict.fromkeys((text, canonical_namespace(text), canonical_dataset(text, "x").namespace)))
-
-
-def dataset_spellings(keys: Iterable[Key]) -> list[Key]:
-    """The canonical name of each, and the name as it was asked for."""
-    read: dict[Key, None] = {}
-    for namespace, name in keys:
-        canonical = canonical_dataset(namespace, name)
-        read[(canonical.namespace, canonical.name)] = None
-        read[(namespace, name)] = None
-    return list(read)
-
-
-def as_uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text) if len(text) == 36 else None
-    except ValueError:
-        return None

@@ -196,8 +196,7 @@ async def list_name_patterns(caller: Reader, names: Names, page: Numbered) -> sc
     """Patterns of partition segments: the defaults, with the organisation's own in place of or after them."""
     async with names.read(caller) as store:
         own = await store.own_patterns()
-    merged = {pattern.name: pattern for pattern in DEFAULT_PATTERNS.items} | own
-    items = [_pattern(pattern, is_own=pattern.name in own) for pattern in merged.values()]
+    items = [_pattern(pattern, is_own=pattern.name in own) for pattern in DEFAULT_PATTERNS.overlaid(own.values())]
     shown, cursor = _cut(items, page)
     return schemas.PatternsOut(items=shown, next_cursor=cursor)
 

@@ -36,7 +36,7 @@ MAX_NAMESAKES = 10
 
 _REFUSED_MERGE = "HG003"
 _NAMES_AT_ONCE = 5000
-_defaults = {pattern.name: pattern for pattern in DEFAULT_PATTERNS.items}
+_defaults = frozenset(pattern.name for pattern in DEFAULT_PATTERNS.items)
 _sql = Queries("headgate.server.names")
 
 
@@ -197,12 +197,12 @@ class NameStore:
 
     async def patterns(self) -> Patterns:
         """The patterns that apply: the defaults, with the organisation's own laid over them."""
-        return Patterns.from_rows((_defaults | await self.own_patterns()).values())
+        return DEFAULT_PATTERNS.with_own((await self.own_patterns()).values())
 
     async def set_pattern(self, pattern: Pattern) -> None:
         own = await self.own_patterns()
         try:
-            Patterns.from_rows((_defaults | own | {pattern.name: pattern}).values())
+            DEFAULT_PATTERNS.with_own((own | {pattern.name: pattern}).values())
         except ConfigError as error:
             raise InvalidFields([FieldError("regex", error.message, pattern.regex[:120])], hint=error.hint) from error
         if pattern.name not in own and len(own) >= MAX_PATTERNS:

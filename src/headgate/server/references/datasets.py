@@ -18,7 +18,6 @@ from fastapi import Path
 from headgate.domain.names import (
     DEFAULT_PATTERNS,
     AliasRule,
-    Pattern,
     Patterns,
     apply_rules,
     canonical_dataset,
@@ -28,6 +27,7 @@ from headgate.domain.names import (
 from headgate.errors import ConfigError, Conflict, NotFound
 from headgate.server.db.pool import Connection, Record
 from headgate.server.db.queries import Queries
+from headgate.server.references.ids import as_id
 from headgate.server.references.nearest import nearest_datasets
 from headgate.server.shapes import DatasetRefOut
 
@@ -81,13 +81,13 @@ async def find_dataset(conn: Connection, organization_id: UUID, text: str) -> Da
 
 async def find_datasets(conn: Connection, organization_id: UUID, text: str) -> list[Dataset]:
     """Every dataset that `text` may mean, by the first way of reading it that fits any."""
-    by_id = _as_id(text)
+    by_id = as_id(text)
     if by_id is not None:
         rows = await conn.fetch(Q.find_id, organization_id, by_id)
         if rows:
             return _datasets(rows)
     if cuts := split_urn(text)[:_MAX_CUTS]:
-        spellings = _spellings(cuts, await _naming(conn, organization_id))
+        spellings = await spellings_of(conn, organization_id, cuts)
         namespaces, names = [key[0] for key in spellings], [key[1] for key in spellings]
         rows = await conn.fetch(Q.find_names, organization_id, namespaces, names)
         if rows:
@@ -105,6 +105,13 @@ async def unknown_dataset(conn: Connection, organization_id: UUID, text: str) ->
     return NotFound(f"no dataset {text!r}", hint=hint, nearest=near)
 
 
+async def spellings_of(
+    conn: Connection, organization_id: UUID, keys: Sequence[tuple[str, str]]
+) -> list[tuple[str, str]]:
+    """The names under which ingest may have put what is called one of these, in the order to look for them."""
+    return _spellings(keys, await _naming(conn, organization_id))
+
+
 class _Naming(NamedTuple):
     """How an organisation names things."""
 
@@ -119,10 +126,8 @@ async def _naming(conn: Connection, organization_id: UUID) -> _Naming:
 
 @lru_cache(maxsize=256)
 def _compiled(patterns: str, rules: str) -> _Naming:
-    own = {row[0]: Pattern(*row) for row in msgspec.json.decode(patterns)}
-    merged = {pattern.name: pattern for pattern in DEFAULT_PATTERNS.items} | own
     try:
-        compiled = Patterns.from_rows(merged.values()) if own else DEFAULT_PATTERNS
+        compiled = DEFAULT_PATTERNS.with_own(msgspec.json.decode(patterns))
     except ConfigError:
         # As ingest does: rules that cannot be used leave the defaults standing.
         compiled = DEFAULT_PATTERNS
@@ -139,13 +144,6 @@ def _spellings(cuts: Sequence[tuple[str, str]], naming: _Naming) -> list[tuple[s
             if key is not None:
                 read[key] = None
     return list(read)
-
-
-def _as_id(text: str) -> UUID | None:
-    try:
-        return UUID(text) if len(text) == 36 else None
-    except ValueError:
-        return None
 
 
 def _datasets(rows: Sequence[Record]) -> list[Dataset]:

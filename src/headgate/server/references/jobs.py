@@ -15,6 +15,7 @@ from fastapi import Path
 from headgate.errors import Conflict, NotFound
 from headgate.server.db.pool import Connection, Record
 from headgate.server.db.queries import Queries
+from headgate.server.references.ids import as_id
 from headgate.server.references.nearest import nearest_jobs
 from headgate.server.shapes import JobOut
 
@@ -67,7 +68,7 @@ async def find_job(conn: Connection, organization_id: UUID, text: str) -> Job:
 
 async def find_jobs(conn: Connection, organization_id: UUID, text: str) -> list[Job]:
     """Every job that `text` may mean, by the first way of reading it that fits any."""
-    if (by_id := _as_id(text)) is not None:
+    if (by_id := as_id(text)) is not None:
         for query in (Q.find_job_id, Q.find_run_job):
             if rows := await conn.fetch(query, organization_id, by_id):
                 return _jobs(rows)
@@ -92,13 +93,6 @@ def _cuts(text: str) -> list[tuple[str, str]]:
     text = text.strip()
     slashes = [place for place, letter in enumerate(text) if letter == "/" and 0 < place < len(text) - 1]
     return [(text[:place], text[place + 1 :]) for place in reversed(slashes)][:_MAX_CUTS]
-
-
-def _as_id(text: str) -> UUID | None:
-    try:
-        return UUID(text) if len(text) == 36 else None
-    except ValueError:
-        return None
 
 
 def _jobs(rows: Sequence[Record]) -> list[Job]:

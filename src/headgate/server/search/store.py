@@ -11,6 +11,7 @@ from headgate.domain.names import canonical_urn
 from headgate.domain.words import phrase, says_something, tokens
 from headgate.server.db.pool import Connection, Record
 from headgate.server.index.reader import IndexReader
+from headgate.server.references.ids import as_any_id
 from headgate.server.search import ranking
 from headgate.server.search.describe import Describer, Item, Q
 from headgate.server.search.ranking import Found, Kind, Ranking
@@ -47,7 +48,7 @@ class SearchStore:
         found = Ranking()
         if Kind.run in kinds:
             found.add(await self._runs(text, limit + 1))
-        if (given := _as_id(text)) is not None:
+        if (given := as_any_id(text)) is not None:
             found.add(await self._by_id(given, kinds))
         indexed = [kind for kind in _INDEXED if kind in kinds]
         asked = tokens(text)
@@ -121,10 +122,3 @@ def _phrases(text: str) -> list[str]:
     if "/" in text and (canonical := phrase(canonical_urn(text))):
         spelled.append(canonical)
     return list(dict.fromkeys(spelled))
-
-
-def _as_id(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None

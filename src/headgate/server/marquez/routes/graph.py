@@ -20,6 +20,7 @@ from headgate.server.marquez.runs import RunStore
 from headgate.server.marquez.schemas import ColumnGraph as ColumnGraphOut
 from headgate.server.marquez.schemas import Graph
 from headgate.server.problems import problems
+from headgate.server.references.ids import as_id
 from headgate.server.routing import new_router
 
 router = new_router(PREFIX, TAG)
@@ -63,7 +64,7 @@ async def _job(tenant: Tenant, node: NodeId) -> UUID:
     """The job that a node is, or that a run is one of."""
     if node.kind == "job":
         return await find_job(tenant, nodes.cuts(node.text))
-    run_id = nodes.as_uuid(node.text) if node.kind == "run" else None
+    run_id = as_id(node.text) if node.kind == "run" else None
     if run_id is None:
         raise InvalidFields(
             [FieldError("query.nodeId", "is neither a dataset, a job nor a run", f"{node.kind}:{node.text}"[:120])],
