@@ -5,16 +5,21 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system demo test check format lock bench-ingest bench-lineage schema clean
+.PHONY: help setup agent system demo test test-spark-matrix check format lock bench-ingest bench-lineage bench-agent \
+  compare-agents schema clean
 
 help: ## Show this help
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(READY) ## Make .venv with everything in it
+setup: $(READY) ## Make .venv with everything in it, and the Spark agent's jars
+	@$(BIN)/python scripts/build_agent.py --if-java
 
 $(READY): requirements/bootstrap.txt requirements/dev.txt pyproject.toml scripts/setup
 	PYTHON="$(PYTHON)" VENV="$(VENV)" scripts/setup
 	@touch $@
+
+agent: $(READY) ## Compile the Spark agent, if it has changed
+	$(BIN)/python scripts/build_agent.py
 
 system: ## Install what tests need from Debian (does nothing where it cannot)
 	@scripts/system-packages
@@ -22,8 +27,11 @@ system: ## Install what tests need from Debian (does nothing where it cannot)
 demo: setup ## Start the server, replay a shop's events, and keep serving until Ctrl-C
 	$(BIN)/python examples/demo.py
 
-test: setup system check ## Everything that CI runs
+test: setup system agent check ## Everything that CI runs
 	$(BIN)/pytest
+
+test-spark-matrix: agent ## The tests of the Spark agent on Spark 3.5, 4.0 and 4.3
+	$(BIN)/python scripts/spark_matrix.py
 
 check: setup ## Format, lint, types and import rules
 	$(BIN)/ruff format --check .
@@ -41,6 +49,12 @@ bench-ingest: setup ## Measure ingest against COPY, group commit against none, a
 bench-lineage: setup ## Measure lineage, lists and search against a recursive query and a bare request
 	$(BIN)/python -m benchmarks.lineage
 
+bench-agent: agent ## Measure jobs without the agent, with it, and with openlineage-spark
+	$(BIN)/python -m benchmarks.agent
+
+compare-agents: agent ## What the agent sees beside openlineage-spark, edge by edge
+	$(BIN)/python -m benchmarks.comparison
+
 schema: setup ## Write server/db/schema.sql anew from the migrations
 	$(BIN)/python scripts/dump_schema.py
 
@@ -48,4 +62,4 @@ lock: setup ## Lock the dependencies again
 	scripts/lock
 
 clean: ## Remove what was built, and the demo's data
-	rm -rf $(VENV) .headgate/demo build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .headgate/demo build dist src/headgate/spark/jars .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
