@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from headgate.cli import aliases, console, datasets, events, jobs, keys, lineage, replay, schema, search
+from headgate.cli import aliases, console, datasets, events, jobs, keys, lineage, replay, schema, search, spark
 from headgate.cli.credentials import DEFAULT_DATA_DIR
 from headgate.errors import HeadgateError
 
@@ -85,6 +85,7 @@ app.add_typer(jobs.runs_app, name="runs")
 app.add_typer(aliases.app, name="aliases")
 app.add_typer(events.app, name="events")
 app.add_typer(keys.app, name="keys")
+app.add_typer(spark.app, name="spark")
 
 
 @app.command()
