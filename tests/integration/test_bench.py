@@ -8,7 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from benchmarks.agent.ratios import interval
 from benchmarks.events import Events, mean_size
+
+from tests.support.maven import jars, openlineage
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -36,6 +39,33 @@ async def test_a_quick_run_of_the_reading_benchmark_ends_in_the_same_way() -> No
     ratios = json.loads(output.decode().splitlines()[-1])["ratios"]
     assert {"bfs_vs_cte", "list_vs_ping", "search_vs_ping"} <= ratios.keys()
     assert min(ratios.values()) > 0
+
+
+@pytest.mark.slow
+async def test_a_quick_run_of_the_agent_benchmark_measures_both_agents() -> None:
+    jars(openlineage())
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "benchmarks.agent", "--quick"), cwd=REPOSITORY, stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await asyncio.wait_for(process.communicate(), timeout=900)
+    assert process.returncode == 0
+    answer = json.loads(output.decode().splitlines()[-1])
+    ratios, figures = answer["ratios"], answer["figures"]
+    wanted = {f"{side}{work}" for side in ("with_agent", "with_openlineage_spark") for work in ("", "_cpu", "_big")}
+    assert wanted <= ratios.keys()
+    assert [
+        key for key in wanted if not figures[f"{key}_interval"][0] <= ratios[key] <= figures[f"{key}_interval"][1]
+    ] == []
+    assert 0 < figures["extraction_ms_p50"] <= figures["extraction_ms_p95"]
+    assert figures["sent_bytes_per_query"] < figures["event_bytes_per_query"]
+    assert figures["event_bytes_per_query_openlineage"] > 0
+
+
+def test_the_interval_of_a_ratio_knows_that_starts_differ_more_than_rounds() -> None:
+    alike = [[1.0, 1.02, 0.98, 1.01]] * 3
+    apart = [[1.0, 1.01], [1.2, 1.21], [0.8, 0.81]]
+    assert interval(alike)[1] - interval(alike)[0] < 0.05
+    assert interval(apart)[1] - interval(apart)[0] > 0.3
 
 
 @pytest.mark.parametrize("mixed", [False, True], ids=["finished", "started and finished"])

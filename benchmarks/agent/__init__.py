@@ -1,0 +1,1 @@
+"""`make bench-agent`: what watching a Spark job costs the job."""

@@ -1,0 +1,1 @@
+"""`make compare-agents`: what our agent and openlineage-spark see of the same queries."""
