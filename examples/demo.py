@@ -32,8 +32,10 @@ from headgate.errors import HeadgateError, Unavailable
 
 HOST, PORT = "127.0.0.1", 8642
 EVENTS = Path(__file__).parent / "shop" / "events.ndjson"
-READY_S, STOP_S = 60, 25
+JOB = Path(__file__).parent / "spark" / "revenue.py"
+READY_S, STOP_S, JOB_S = 60, 25, 300
 Json = dict[str, Any]
+Questions = tuple[tuple[str, str, str], ...]
 # Commands to try, and what their answer has to hold for the demo to be right.
 QUESTIONS = (
     ("Where does the revenue come from?", "lineage upstream shop.marts.daily_revenue --depth 5", "[external] orders"),
@@ -41,6 +43,11 @@ QUESTIONS = (
     ("How did their schema change?", "schema history shop.staging.orders", "+currency"),
     ("What went wrong?", "runs list --state FAIL", "shop_daily"),
     ("What was its name again?", "search revenu", "shop.marts.daily_revenue"),
+)
+# What the PySpark job's own lineage answers, when there is a Java to run it.
+SPARK_QUESTIONS = (
+    ("What did the PySpark job compute?", "lineage upstream revenue_by_country --columns", "amount → revenue"),
+    ("What did it do, step by step?", "jobs list --limit 10", "revenue.write."),
 )
 
 
@@ -69,10 +76,11 @@ def main() -> None:
         with _server(data_dir, port) as server:
             known = _await_ready(server, data_dir, url=f"http://{HOST}:{port}")
             _replay(known, data_dir)
+            questions = QUESTIONS + (SPARK_QUESTIONS if _run_spark_job(known, data_dir) else ())
             steps = _steps()
-            _announce(known, data_dir, steps)
+            _announce(known, data_dir, steps, questions)
             if os.environ.get("CI") == "true":
-                _check(known, steps)
+                _check(known, steps, questions)
             elif server.wait():
                 raise _failed("the server has ended", data_dir)
     except HeadgateError as error:
@@ -149,6 +157,21 @@ def _replay(known: Credentials, data_dir: Path) -> None:
         raise HeadgateError(f"the events of {EVENTS.name!r} were not all stored")
 
 
+def _run_spark_job(known: Credentials, data_dir: Path) -> bool:
+    """A PySpark job that knows nothing of Headgate; its output goes where the server's log is."""
+    if not shutil.which("java") and not os.environ.get("JAVA_HOME"):
+        typer.echo("There is no Java here, so the PySpark job of the demo is left out.")
+        return False
+    typer.echo("Running a PySpark job, unchanged, with the agent beside it …")
+    command = [sys.executable, "-m", "headgate.cli.main", "spark", "run", str(JOB), str(data_dir / "lake")]
+    environment = os.environ | {"HEADGATE_URL": known.url, "HEADGATE_API_KEY": known.api_key}
+    with (data_dir / "job.log").open("wb") as log:
+        done = subprocess.run(command, stdout=log, stderr=log, env=environment, timeout=JOB_S, check=False)
+    if done.returncode:
+        raise HeadgateError(f"the PySpark job ended with {done.returncode}", hint=f"see {data_dir / 'job.log'}")
+    return True
+
+
 def _steps() -> list[Step]:
     run_id = str(uuid4())
     return [
@@ -184,7 +207,7 @@ def _failed_run() -> str:
     return str(failed["run"]["runId"])
 
 
-def _announce(known: Credentials, data_dir: Path, steps: list[Step]) -> None:
+def _announce(known: Credentials, data_dir: Path, steps: list[Step], questions: Questions) -> None:
     typer.echo("\nHeadgate is running.\n")
     console.pairs(
         [
@@ -200,7 +223,7 @@ def _announce(known: Credentials, data_dir: Path, steps: list[Step]) -> None:
     typer.echo("\nThings to try in another terminal, after these two lines:\n")
     typer.echo(f"  export HEADGATE_URL={known.url}\n  export HEADGATE_API_KEY={known.api_key}")
     typer.echo("\nAsk:\n")
-    for title, command, _ in QUESTIONS:
+    for title, command, _ in questions:
         typer.echo(f"  # {title}\n  .venv/bin/headgate {command}")
     typer.echo("\nOr over HTTP:")
     for number, step in enumerate(steps, start=1):
@@ -209,14 +232,14 @@ def _announce(known: Credentials, data_dir: Path, steps: list[Step]) -> None:
     typer.echo("\nOr open the API docs in a browser. Ctrl-C stops everything.")
 
 
-def _check(known: Credentials, steps: list[Step]) -> None:
+def _check(known: Credentials, steps: list[Step], questions: Questions) -> None:
     typer.echo("\nChecking that what is printed above works:")
     for step in steps:
         status, body = _answer(known, step)
         if status not in (200, 201) or not step.is_right(json.loads(body or "{}")):
             raise HeadgateError(f"{step.title!r} was answered with {status}: {body[:500]}")
         typer.echo(f"  {status}  {step.title}")
-    for title, command, wanted in QUESTIONS:
+    for title, command, wanted in questions:
         if wanted not in _asked(known, command):
             raise HeadgateError(f"{command!r} does not answer {title!r} with {wanted!r}")
         typer.echo(f"   ok  {title}")

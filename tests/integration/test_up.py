@@ -399,7 +399,7 @@ def test_the_demo_checks_what_it_prints(folder: Path) -> None:
             env=environment(CI="true", HEADGATE_DEMO_DIR=str(folder / "demo")),
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=400,
             check=False,
         )
 
