@@ -10,6 +10,7 @@ import pytest
 
 from headgate.cli.main import run
 from tests.conftest import Cluster
+from tests.support.events import a_dataset, a_facet, an_event
 from tests.support.live import Live
 from tests.support.shop import REVENUE, SILVER, STAGING, shop_server
 
@@ -27,6 +28,7 @@ EVERY = [
     ["jobs", "show", "shop_daily"],
     ["runs", "list"],
     ["runs", "show", RUN],
+    ["runs", "stages", RUN],
     ["search", "revenue"],
     ["aliases", "list"],
     ["aliases", "preview", "postgres://a/{t}", "postgres://b/{t}"],
@@ -180,3 +182,28 @@ def test_events_for_machines_are_one_a_line_and_whole(ask: Ask) -> None:
     lines = ask("events", "tail", "--limit", "2", "--json").out.splitlines()
 
     assert [json.loads(line)["event"]["job"]["name"] for line in lines] == ["shop_marts", "shop_daily"]
+
+
+async def test_stages_of_a_run_are_a_table(shop: Live, ask: Ask) -> None:
+    stage = {"stage_id": 3, "num_tasks": 8, "failed_tasks": 1, "duration_ms": 1500, "shuffle_write_bytes": 2048}
+    event = an_event(run_facets={"headgate_stages": a_facet(stages=[stage | {"executor_cpu_time_ns": 2_000_000_000}])})
+    await shop.replay(json.dumps(event).encode())
+
+    shown = ask("runs", "stages", event["run"]["runId"])
+
+    heading, _, line = shown.out.splitlines()[:3]
+    assert heading.split() == ["stage", "tasks", "took", "CPU", "read", "fetched", "shuffled", "wrote", "spilled"]
+    assert line.split() == ["3", "8", "(1", "failed)", "1.5", "s", "2.0", "s", "2.0", "KiB"]
+
+
+async def test_a_run_that_failed_did_not_write_and_shows_what_failed_below_it(shop: Live, ask: Ask) -> None:
+    application = an_event("FAIL", job="nightly", outputs=[a_dataset("half")])
+    above = {"run": {"runId": application["run"]["runId"]}, "job": {"namespace": "tests", "name": "nightly"}}
+    action = an_event("FAIL", job="nightly.write", run_facets={"parent": a_facet(**above)})
+    await shop.replay(json.dumps(application).encode(), json.dumps(action).encode())
+
+    shown = " ".join(ask("runs", "show", application["run"]["runId"]).out.split())
+
+    assert "was to write half" in shown
+    assert "below 1 FAIL" in shown
+    assert "failed below nightly.write" in shown

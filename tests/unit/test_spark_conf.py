@@ -317,6 +317,7 @@ def test_forms_of_the_configuration_say_the_same() -> None:
         (["run", "--url", "lineage:8642", "job.py"], "'lineage:8642' is not the address of a server"),
         (["run", "--require-server", "job.py"], "no server is named"),
         (["run", "--require-server", "--url", "http://127.0.0.1:1", "job.py"], "no server answers at"),
+        (["run", "--bogus", "job.py"], "there is no option '--bogus'"),
         (["jar", "--spark-version", "3.2.1"], "Spark 3.2.1 is older"),
         (["jar", "--spark-version", "new"], "'new' is not a version of Spark"),
         (["jar", "--spark-version", "4.2", "--scala", "3"], "does not serve Spark"),
@@ -362,3 +363,9 @@ def test_conf_leaves_the_key_out_until_it_is_asked_for(
     assert "HEADGATE_API_KEY" in printed.err
     assert run([*given, "--with-key"]) == 0
     assert json.loads(capsys.readouterr().out)["spark.headgate.apiKey"] == "hg_live_secret"
+
+
+@pytest.mark.parametrize("url", ["not a url", "localhost:8642", "ftp://host", "http://"])
+def test_address_that_leads_nowhere_is_refused_before_the_job(url: str) -> None:
+    with pytest.raises(ConfigError, match="is not the address of a server"):
+        Server(url)

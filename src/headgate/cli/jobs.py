@@ -22,6 +22,8 @@ State = Annotated[str | None, typer.Option(help="Only in this state, such as FAI
 JobName = Annotated[str | None, typer.Option("--job", help="Only of jobs whose name holds this.", show_default=False)]
 Application = Annotated[str | None, typer.Option(help="Only of this Spark application.", show_default=False)]
 Hours = Annotated[int | None, typer.Option(min=1, help="Only of the last hours.", show_default=False)]
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_SHOWN_FAILURES = 5
 Stuck = Annotated[bool, typer.Option("--stuck", help="Only those that should have ended.")]
 
 
@@ -119,10 +121,20 @@ def _show_run(found: dict[str, Any]) -> None:
         ("producer", found["producer_name"]),
         ("parents", " < ".join(parent["job"]["name"] for parent in found["parents"] if parent["job"])),
     ]
+    # What a run that failed was to write is not there, or not whole.
+    written = "was to write" if found["state"] in ("FAIL", "ABORT") else "wrote"
     rows += [("read", _amount(item)) for item in found["inputs"]]
-    rows += [("wrote", _amount(item)) for item in found["outputs"]]
+    rows += [(written, _amount(item)) for item in found["outputs"]]
+    rows += _below(found)
     rows += [(signal["severity"].lower(), signal["message"]) for signal in found["signals"]]
     console.pairs([(name, value) for name, value in rows if value])
+
+
+def _below(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """How the runs below went, and which of them failed."""
+    states = ", ".join(f"{count} {state}" for state, count in sorted(found["children_by_state"].items()))
+    failed = [child["job"]["name"] for child in found["children"] if child["state"] == "FAIL" and child["job"]]
+    return [("below", states), *(("failed below", name) for name in failed[:_SHOWN_FAILURES])]
 
 
 @ask.question(runs_app, "show", show=_show_run)
@@ -131,6 +143,49 @@ def show_run(run: Run) -> Question:
     from headgate.client import runs
 
     return runs.run(run)
+
+
+def _stage_row(stage: dict[str, Any]) -> tuple[str, ...]:
+    failed = f" ({stage['failed_tasks']} failed)" if stage["failed_tasks"] else ""
+    cpu = stage["executor_cpu_time_ns"]
+    spilled = (stage["memory_bytes_spilled"] or 0) + (stage["disk_bytes_spilled"] or 0)
+    return (
+        str(stage["stage_id"]),
+        f"{stage['num_tasks'] or ''}{failed}",
+        duration(stage["duration_ms"]),
+        duration(cpu // 1_000_000) if cpu is not None else "",
+        size(stage["input_bytes"]),
+        size(stage["shuffle_read_bytes"]),
+        size(stage["shuffle_write_bytes"]),
+        size(stage["output_bytes"]),
+        size(spilled),
+    )
+
+
+def _show_stages(answer: dict[str, Any]) -> None:
+    if not answer["items"]:
+        console.note("no stage is known of this run")
+        return
+    columns = ("stage", "tasks", "took", "CPU", "read", "fetched", "shuffled", "wrote", "spilled")
+    console.table(columns, [_stage_row(stage) for stage in answer["items"]])
+    for signal in answer["signals"]:
+        console.note(f"{signal['severity'].lower()}: {signal['message']}")
+
+
+@ask.question(runs_app, "stages", show=_show_stages)
+def show_stages(run: Run) -> Question:
+    """Show what each Spark stage of a run cost."""
+    from headgate.client import runs
+
+    return runs.run_stages(run)
+
+
+def size(count: int | None) -> str:
+    """A number of bytes that people can read; nothing for none."""
+    if not count:
+        return ""
+    power = min((count.bit_length() - 1) // 10, len(_UNITS) - 1)
+    return f"{count} B" if power == 0 else f"{count / 1024**power:.1f} {_UNITS[power]}"
 
 
 def duration(milliseconds: int | None) -> str:

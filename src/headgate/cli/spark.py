@@ -77,6 +77,7 @@ def run(
     if not given and module is None:
         raise ConfigError("no job is named", hint="headgate spark run job.py, or headgate spark run -m package.job")
     if module is None and not by_submit:
+        _refuse_option(given[0])
         launch.check_job(given[0])
     server = _server(url, api_key, namespace, spool_dir, data_dir, require_server)
     environ = dict(os.environ)
@@ -85,6 +86,14 @@ def run(
     if module is not None:
         launch.start(launch.module(module, given, server, python=python, environ=environ))
     launch.start(launch.script(given[0], given[1:], server, python=python, environ=environ))
+
+
+def _refuse_option(job: str) -> None:
+    """What stands where the job should be is an option that we do not know."""
+    if job.startswith("-") and not Path(job).exists():
+        raise ConfigError(
+            f"there is no option {job!r}", hint="the job's own options follow the job; see --help for ours"
+        )
 
 
 @app.command(context_settings=_PASSED_ON)
@@ -195,8 +204,6 @@ def _named(
     if url is None and credentials.read(data_dir) is None:
         return Server(None, None, namespace, spool) if spool else None
     to = credentials.target(url, api_key, data_dir)
-    if urlsplit(to.url).scheme not in ("http", "https") or not urlsplit(to.url).hostname:
-        raise ConfigError(f"{to.url!r} is not the address of a server", hint="give it as in http://127.0.0.1:8642")
     return Server(to.url, to.api_key, namespace, spool)
 
 

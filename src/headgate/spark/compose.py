@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from headgate.errors import ConfigError
 from headgate.spark import find
 from headgate.spark.jar import jar_path
 
@@ -27,6 +29,13 @@ class Server:
     namespace: str | None = None
     spool_dir: str | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse what the agent would only warn of, deep in a job's log."""
+        if self.url is not None and not _is_address(self.url):
+            raise ConfigError(
+                f"{self.url!r} is not the address of a server", hint="give it as in http://127.0.0.1:8642"
+            )
+
     @property
     def settings(self) -> dict[str, str]:
         """The part that may be seen by others: as Spark configuration."""
@@ -43,6 +52,11 @@ class Server:
             "HEADGATE_SPOOL_DIR": self.spool_dir,
         }
         return {name: value for name, value in named.items() if value}
+
+
+def _is_address(url: str) -> bool:
+    parts = urlsplit(url)
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
 def conf(
