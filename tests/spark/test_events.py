@@ -95,7 +95,9 @@ def test_a_failed_action_tells_its_error_and_its_lineage(watched: Watched) -> No
     def fail() -> None:
         with contextlib.suppress(Exception):
             frame = watched.spark.read.parquet(watched.path("numbers"))
-            frame.selectExpr("assert_true(id < 5) AS checked", "id").write.parquet(watched.path("never"))
+            frame.selectExpr("CAST(assert_true(id < 5) AS string) AS checked", "id").write.parquet(
+                watched.path("never")
+            )
 
     seen = watched.one(fail)
 
