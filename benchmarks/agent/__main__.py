@@ -6,6 +6,7 @@ Falls short or not, it exits 0: it reports, and whoever reads decides.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import http.client
 import json
 import os
@@ -92,7 +93,9 @@ class Server:
     def step_back(self) -> None:
         """A user's server runs elsewhere: here it takes what the Spark session leaves."""
         for each in self._all():
-            each.nice(19)
+            # A backend may end between being listed and being asked.
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.nice(19)
 
     def _all(self) -> list[psutil.Process]:
         return [*self._processes, *self._processes[-1].children()]
