@@ -14,7 +14,9 @@ private[spark] final class Settings(conf: String => Option[String], env: String 
   def text(name: String, alias: String = ""): Option[String] = lookUp(name, alias).map(_.value)
 
   def flag(name: String, default: Boolean, alias: String = ""): Boolean =
-    lookUp(name, alias).flatMap(checked(_, s"is not true or false; $default is used")(Settings.asFlag)).getOrElse(default)
+    lookUp(name, alias)
+      .flatMap(checked(_, s"is not true or false; $default is used")(Settings.asFlag))
+      .getOrElse(default)
 
   def millis(name: String, default: Int, alias: String): Int = number(name, default, 1 to 600000, alias)
 
@@ -26,9 +28,10 @@ private[spark] final class Settings(conf: String => Option[String], env: String 
       .getOrElse(default)
 
   /** The server's base address, also when what was given names the API below it. */
-  def url(name: String, alias: String): Option[String] =
-    lookUp(name, alias)
-      .flatMap(checked(_, "is not an http or https URL without credentials and query; nothing is sent")(Settings.asBase))
+  def url(name: String, alias: String): Option[String] = {
+    val wanted = "is not an http or https URL without credentials and query; nothing is sent"
+    lookUp(name, alias).flatMap(checked(_, wanted)(Settings.asBase))
+  }
 
   /** A key as it may stand in a header; it is never shown. */
   def secret(name: String, alias: String): Option[String] =
@@ -108,7 +111,7 @@ private[spark] object Settings {
 
   /** A value as it may stand in a log: what could be a password in a URL is left out. */
   def shown(value: String): String = {
-    val bare = value.substring(0, value.indexWhere(c => c == '?' || c == '#') match { case -1 => value.length; case n => n })
+    val bare = value.takeWhile(c => c != '?' && c != '#')
     val at = bare.lastIndexOf('@')
     val open = if (at < 0) bare else "***" + bare.substring(at)
     val clean = open.map(c => if (c < ' ') ' ' else c)

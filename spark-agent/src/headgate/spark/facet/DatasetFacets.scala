@@ -37,7 +37,9 @@ final class DatasetFacets(json: Json) {
       json.field("uri", dataset.sourceUri.getOrElse(dataset.id.namespace))
     }
     if (dataset.symlinks.nonEmpty) facet("symlinks", "SymlinksDatasetFacet")(symlinks(dataset.symlinks))
-    dataset.datasetType.foreach(kind => facet("datasetType", "DatasetTypeDatasetFacet")(json.field("datasetType", kind)))
+    dataset.datasetType.foreach { kind =>
+      facet("datasetType", "DatasetTypeDatasetFacet")(json.field("datasetType", kind))
+    }
     dataset.catalog.foreach(catalog)
     dataset.storage.foreach { storage =>
       facet("storage", "StorageDatasetFacet") {

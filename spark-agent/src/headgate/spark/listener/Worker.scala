@@ -69,7 +69,8 @@ final class Worker(config: Config, sparkConf: SparkConf, transport: Transport) {
     val dropped = counts.dropped + lost.get
     val text = s"Headgate events: ${counts.sent} sent, ${counts.retried} retried, " +
       s"${counts.spooled} spooled, $dropped dropped"
-    if (counts.spooled > 0) Guard.warn(s"$text; `headgate replay ${config.spoolDir.getOrElse("")}` sends the spooled ones")
+    val spool = config.spoolDir.getOrElse("")
+    if (counts.spooled > 0) Guard.warn(s"$text; `headgate replay $spool` sends the spooled ones")
     else if (dropped > 0) Guard.warn(text)
     else Guard.info(text)
   }

@@ -12,7 +12,7 @@ private[plan] final case class ColumnChanges(
     assigned: Seq[Assigned],
     deciders: Seq[(Expression, Kind)])
 
-/** Reads those commands by the names of their members: Spark's and Delta's classes differ, and from version to version. */
+/** Reads those commands by the names of their members: the classes differ between Spark, Delta and their versions. */
 private[plan] object ColumnChanges {
 
   def of(command: LogicalPlan): ColumnChanges = {
@@ -32,7 +32,8 @@ private[plan] object ColumnChanges {
 
   /** The query that the rewritten forms of these commands write, and the names of the table's columns. */
   def rewritten(command: LogicalPlan): Option[(LogicalPlan, Seq[String])] = Reflect.simpleName(command) match {
-    case "ReplaceData" | "WriteDelta" => planIn(command, "query").zip(planIn(command, "originalTable", "table")).headOption
+    case "ReplaceData" | "WriteDelta" =>
+      planIn(command, "query").zip(planIn(command, "originalTable", "table")).headOption
         .map { case (query, table) => (query, table.output.map(_.name)) }
     case _ => None
   }

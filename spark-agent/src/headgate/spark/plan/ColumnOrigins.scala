@@ -30,8 +30,9 @@ private[plan] object ColumnOrigins {
   def merge(left: Origins, right: Origins): Origins =
     if (left.isEmpty || (left eq right)) right
     else if (right.isEmpty) left
-    else if (left.size >= right.size) right.foldLeft(left)((into, entry) => put(into, entry._1, entry._2, isLater = true))
-    else left.foldLeft(right)((into, entry) => put(into, entry._1, entry._2, isLater = false))
+    else if (left.size >= right.size)
+      right.foldLeft(left) { case (into, (key, value)) => put(into, key, value, isLater = true) }
+    else left.foldLeft(right) { case (into, (key, value)) => put(into, key, value, isLater = false) }
 
   def steps(origins: Origins): Map[Column, Set[Step]] =
     origins.map { case (column, ways) => (column, ways.iterator.map(_.step).toSet) }
@@ -41,7 +42,7 @@ private[plan] object ColumnOrigins {
     case several => distinct(several.map(compose(outer, _)))
   }
 
-  /** What is indirect stays so; of two direct ways the stronger counts, and of two alike the one nearer to the target. */
+  /** What is indirect stays so; of two direct ways the stronger counts, of two alike the one nearer to the target. */
   private def compose(outer: Way, inner: Way): Way =
     if (!outer.kind.direct) outer
     else if (!inner.kind.direct) inner

@@ -5,7 +5,7 @@ import java.util.Locale
 /** JDBC options as OpenLineage names; of a URL only the host, the port and the database leave this file. */
 object Jdbc {
 
-  /** Where a URL leads. `parts` is how many parts a table's full name has there, `schema` the one taken when none is said. */
+  /** Where a URL leads. `parts`: how many parts a table's full name has there; `schema`: the one if none is said. */
   final case class Place(namespace: String, database: Option[String], parts: Int, schema: Option[String] = None)
 
   def of(options: Map[String, String]): Seq[Dataset] = read(options).datasets
@@ -27,8 +27,8 @@ object Jdbc {
   private def ofQuery(text: String, at: Place): Read = {
     val tables = QueryText.tables(text).map(dataset(_, at)).distinct
     val isPlain = tables.size == 1 && QueryText.selectsColumnsAsTheyAre(text)
-    if (isPlain) Read(tables)
-    else Read(tables, Some("a query was sent to a database: its columns are not followed to its tables"), hasColumns = false)
+    val lost = "a query was sent to a database: its columns are not followed to its tables"
+    if (isPlain) Read(tables) else Read(tables, Some(lost), hasColumns = false)
   }
 
   private def dataset(table: String, at: Place): Dataset =
@@ -54,5 +54,7 @@ object Jdbc {
   }
 
   private def option(options: Map[String, String], key: String): Option[String] =
-    options.collectFirst { case (name, value) if name.equalsIgnoreCase(key) && value != null => value }.filter(_.trim.nonEmpty)
+    options
+      .collectFirst { case (name, value) if name.equalsIgnoreCase(key) && value != null => value }
+      .filter(_.trim.nonEmpty)
 }

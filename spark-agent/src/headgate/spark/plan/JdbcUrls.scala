@@ -18,7 +18,7 @@ private[plan] object JdbcUrls {
   def place(scheme: String, rest: String): Place = {
     val found = placeOf(scheme, rest)
     // Whatever does not look like a host or a name may be, or hold, a part of a password.
-    require(UnhostedSchemes(scheme) || Host.matcher(found.namespace).matches || UnhostedName.matcher(found.namespace).matches)
+    require(UnhostedSchemes(scheme) || Seq(Host, UnhostedName).exists(_.matcher(found.namespace).matches))
     require((found.database ++ found.schema).forall(Name.matcher(_).matches))
     found
   }
@@ -56,19 +56,23 @@ private[plan] object JdbcUrls {
     Place(s"$scheme://${url.host(port)}", url.segment(0), 3, own.orElse(Some(schema)))
   }
 
-  private def two(scheme: String, url: Url, port: String): Place = Place(s"$scheme://${url.host(port)}", url.segment(0), 2)
+  private def two(scheme: String, url: Url, port: String): Place =
+    Place(s"$scheme://${url.host(port)}", url.segment(0), 2)
 
   private def sqlServer(url: Url): Place = {
     val host = withPort(url.hosts.split(',').head, url.setting("portnumber", "port").getOrElse("1433"))
     val database = url.setting("databasename", "database")
     val schema = Some("dbo")
     if (host.contains(".sql.azuresynapse.net")) Place(s"sqlserver://$host", None, 2, schema)
-    else if (host.contains(".datawarehouse.fabric.microsoft.com")) Place(s"fabric-warehouse://$host", database, 3, schema)
+    else if (host.contains(".datawarehouse.fabric.microsoft.com"))
+      Place(s"fabric-warehouse://$host", database, 3, schema)
     else Place(s"mssql://$host", database, 3, schema)
   }
 
-  private def snowflake(url: Url): Place =
-    Place(s"snowflake://${snowflakeAccount(url.hosts)}", url.setting("db"), 3, url.setting("schema").orElse(Some("PUBLIC")))
+  private def snowflake(url: Url): Place = {
+    val schema = url.setting("schema").getOrElse("PUBLIC")
+    Place(s"snowflake://${snowflakeAccount(url.hosts)}", url.setting("db"), 3, Some(schema))
+  }
 
   def snowflakeAccount(host: String): String =
     host.replaceFirst("^https?://", "").takeWhile(c => c != '/' && c != ':').stripSuffix(".snowflakecomputing.com")
@@ -84,8 +88,9 @@ private[plan] object JdbcUrls {
 
   private def athena(url: Url): Place = {
     val region = url.setting("region", "awsregion").map(name => s"athena.$name.amazonaws.com")
+    val host = region.getOrElse(url.hosts.takeWhile(_ != ':'))
     val catalog = url.setting("catalog").orElse(Some("AwsDataCatalog"))
-    Place(s"awsathena://${region.getOrElse(url.hosts.takeWhile(_ != ':'))}", catalog, 3, url.setting("schema", "database"))
+    Place(s"awsathena://$host", catalog, 3, url.setting("schema", "database"))
   }
 
   private def spanner(rest: String): Place = {
@@ -131,16 +136,20 @@ private[plan] object JdbcUrls {
   }
 
   private def settings(text: String): Map[String, String] =
-    text.split("[?;&,:]").map(_.split("=", 2)).collect { case Array(key, value) => key.trim.toLowerCase(Locale.ROOT) -> value.trim }.toMap
+    text.split("[?;&,:]").map(_.split("=", 2)).collect {
+      case Array(key, value) => key.trim.toLowerCase(Locale.ROOT) -> value.trim
+    }.toMap
 
   private def withPort(host: String, port: String): String = {
     val given = if (host.isEmpty) "localhost" else host
-    if (given.matches(""".*:\d+$""") ) given else s"$given:$port"
+    if (given.matches(""".*:\d+$""")) given else s"$given:$port"
   }
 
   /** A URL in its parts: `jdbc:x://`, the user and password, where it leads, and what is set. */
   private final case class Cut(head: String, userInfo: String, hasTarget: Boolean, target: String, settings: String) {
-    def mark: String = if (hasTarget && (userInfo.nonEmpty || head.toLowerCase(Locale.ROOT).startsWith("jdbc:oracle"))) "@" else ""
+    private def isOracle: Boolean = head.toLowerCase(Locale.ROOT).startsWith("jdbc:oracle")
+
+    def mark: String = if (hasTarget && (userInfo.nonEmpty || isOracle)) "@" else ""
   }
 
   def bare(url: String): String = {
@@ -183,8 +192,8 @@ private[plan] object JdbcUrls {
 
   // Some drivers take settings in brackets or behind the database.
   private def withoutInline(target: String): Option[String] =
-    if (target.contains("=") && Redaction.isSecret(target)) SomeSetting.findFirstMatchIn(target).map(found => target.take(found.start))
-    else None
+    if (!target.contains("=") || !Redaction.isSecret(target)) None
+    else SomeSetting.findFirstMatchIn(target).map(found => target.take(found.start))
 
   private val Head = "(?i)\\s*(?:jdbc:oracle:\\w+:|jdbc:[^/@?;]*?//|jdbc:[\\w+.\\-]+:|[\\w+.\\-]+://)".r
   private val Inline = "/(?:[^/@:,]*[:,])?[\\w.]+=".r

@@ -62,11 +62,13 @@ object Locations {
   /** The folder of a file that Spark has written; anything else is a dataset by itself. */
   def folderOf(id: DatasetId): DatasetId = {
     val cut = id.name.lastIndexOf('/')
-    if (cut > 0 && PartFile.matcher(id.name.substring(cut + 1)).matches) id.copy(name = id.name.substring(0, cut)) else id
+    val isPart = cut > 0 && PartFile.matcher(id.name.substring(cut + 1)).matches
+    if (isPart) id.copy(name = id.name.substring(0, cut)) else id
   }
 
   def isWithin(id: DatasetId, folder: DatasetId): Boolean =
-    id.namespace == folder.namespace && (id.name == folder.name || id.name.startsWith(folder.name.stripSuffix("/") + "/"))
+    id.namespace == folder.namespace &&
+      (id.name == folder.name || id.name.startsWith(folder.name.stripSuffix("/") + "/"))
 
   private val PartFile = java.util.regex.Pattern.compile("part-\\d{5}.*")
   private val Internal =

@@ -31,7 +31,8 @@ final class Metrics {
   }
 
   private def take(node: SparkPlan, part: Part, inputs: Inputs): Unit = node match {
-    case write: DataWritingCommandExec => add(writtenSoFar, targetOf(part.deedOf(write.cmd).toSeq), Metrics.writtenBy(write))
+    case write: DataWritingCommandExec =>
+      add(writtenSoFar, targetOf(part.deedOf(write.cmd).toSeq), Metrics.writtenBy(write))
     case _ if Metrics.isV2Write(node) => add(writtenSoFar, targetOf(part.deeds), Metrics.writtenBy(node))
     case _ if Metrics.isScan(node) => add(readSoFar, sourceOf(node, inputs), Metrics.readBy(node))
     case _ =>
@@ -45,7 +46,9 @@ final class Metrics {
     else scan.output.iterator.map(column => inputs.ownerOf(column.exprId.id)).collectFirst { case Some(id) => id }
 
   private def add(all: mutable.Map[DatasetId, Statistics], to: Option[DatasetId], more: Statistics): Unit =
-    to.filter(_ => more != Statistics()).foreach(id => all.put(id, all.get(id).map(Metrics.sum(_, more)).getOrElse(more)))
+    to.filter(_ => more != Statistics()).foreach { id =>
+      all.put(id, all.get(id).map(Metrics.sum(_, more)).getOrElse(more))
+    }
 }
 
 object Metrics {

@@ -33,7 +33,7 @@ final case class Dataset(
 /** `lifecycle` is one of OpenLineage's: CREATE, OVERWRITE, ALTER, DROP, RENAME, TRUNCATE. */
 final case class Output(dataset: Dataset, lifecycle: Option[String] = None, previous: Option[DatasetId] = None)
 
-/** How a source column reaches a target: DIRECT (identity, transformation, aggregation) or INDIRECT (join, filter, ...). */
+/** How a source column reaches a target: DIRECT (identity, transformation, aggregation) or INDIRECT (join, ...). */
 final case class Kind(direct: Boolean, subtype: String, masking: Boolean = false)
 
 object Kind {
@@ -52,7 +52,7 @@ final case class Column(dataset: DatasetId, name: String)
 
 final case class Step(kind: Kind, expression: Option[String] = None)
 
-/** `fields`: what each target column is made from. `dataset`: what decides which rows there are, for all columns alike. */
+/** `fields`: what each target column is made from. `dataset`: what decides which rows there are, for all columns. */
 final case class ColumnLineage(fields: Seq[(String, Map[Column, Set[Step]])], dataset: Map[Column, Set[Step]])
 
 final case class Statistics(rows: Option[Long] = None, bytes: Option[Long] = None, files: Option[Long] = None)

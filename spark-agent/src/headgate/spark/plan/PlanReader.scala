@@ -12,7 +12,8 @@ final case class ReadSettings(maskLiterals: Boolean = false, targets: Seq[(Strin
 object PlanReader {
 
   /** What the action is called and writes to, cheaply: before it has ended, and without columns or statistics. */
-  def outline(executions: Seq[Execution], settings: ReadSettings): ActionFacts = new Reading(executions, settings).outline
+  def outline(executions: Seq[Execution], settings: ReadSettings): ActionFacts =
+    new Reading(executions, settings).outline
 
   /** Everything; called once, when the action has ended. Executions come in the order they started, the root first. */
   def read(executions: Seq[Execution], settings: ReadSettings): ActionFacts = new Reading(executions, settings).whole

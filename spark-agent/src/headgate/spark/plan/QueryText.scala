@@ -8,15 +8,17 @@ object QueryText {
   private val Name = """(?:[\w$]+|"[^"]+"|`[^`]+`|\[[^\]]+\])"""
   private val FromOrJoin = s"(?i)\\b(?:from|join)\\s+($Name(?:\\s*\\.\\s*$Name)*)".r
   private val Defined = s"(?i)(?:\\bwith(?:\\s+recursive)?|,)\\s+($Name)\\s*(?:\\([^()]*\\))?\\s+as\\s*\\(".r
-  private val PlainSelect = s"(?is)\\s*select\\s+(\\*|$Name(?:\\s*\\.\\s*(?:$Name|\\*))*(?:\\s*,\\s*$Name(?:\\s*\\.\\s*$Name)*)*)\\s+from\\s.*".r
+  private val PlainColumns =
+    s"\\*|$Name(?:\\s*\\.\\s*(?:$Name|\\*))*(?:\\s*,\\s*$Name(?:\\s*\\.\\s*$Name)*)*"
+  private val PlainSelect = s"(?is)\\s*select\\s+($PlainColumns)\\s+from\\s.*".r
   private val Words = Set("select", "lateral", "unnest", "table", "values", "only")
 
   def isQuery(text: String): Boolean = text.startsWith("(") || text.matches("(?is)\\s*(select|with)\\s.*")
 
   def tables(query: String): Seq[String] = {
     val text = bare(query)
-    val own = Defined.findAllMatchIn(text).map(_.group(1).toLowerCase(Locale.ROOT)).toSet
-    FromOrJoin.findAllMatchIn(text).map(_.group(1)).filterNot(name => own(name.toLowerCase(Locale.ROOT)) || Words(name.toLowerCase(Locale.ROOT))).toSeq.distinct
+    val own = Words ++ Defined.findAllMatchIn(text).map(_.group(1).toLowerCase(Locale.ROOT))
+    FromOrJoin.findAllMatchIn(text).map(_.group(1)).filterNot(name => own(name.toLowerCase(Locale.ROOT))).toSeq.distinct
   }
 
   /** Whether every column comes out under the name it has in its table. */

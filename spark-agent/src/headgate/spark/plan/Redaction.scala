@@ -46,7 +46,8 @@ object Redaction {
   private val Delimited = "\\b([A-Za-z][A-Za-z0-9+.\\-]{0,30})://([^\\s'\"`<>]+)".r
   private val Spaced = "\\b([A-Za-z][A-Za-z0-9+.\\-]{0,30})://(\\S+)".r
   private val JdbcUrl = "(?i)\\bjdbc:[^\\s'\"`<>]+".r
-  private val Header = "(?i)((?:\\bauthorization['\"]?\\s*[:=]\\s*['\"]?(?:basic\\s+|bearer\\s+)?|\\bbearer\\s+))[\\w\\-.~+/=]+".r
+  private val Header =
+    "(?i)((?:\\bauthorization['\"]?\\s*[:=]\\s*['\"]?(?:basic\\s+|bearer\\s+)?|\\bbearer\\s+))[\\w\\-.~+/=]+".r
   private val Setting = "(?is)((?:\\s++|--[^\\n]*\\n|/\\*.*?\\*/)*SET\\s+([^=]*?)\\s*=\\s*)(.*)".r
 }
 
@@ -145,7 +146,9 @@ private[plan] final class KeyedValues(text: String) extends Marks(text) {
   }
 
   private def bare(begin: Int): Unit = {
-    val end = if (charAt(begin) == '{') behind("}", begin) else skip(begin)(c => !isSpace(c) && "&;,'\")}]<>".indexOf(c.toInt) < 0)
+    val end =
+      if (charAt(begin) == '{') behind("}", begin)
+      else skip(begin)(c => !isSpace(c) && "&;,'\")}]<>".indexOf(c.toInt) < 0)
     keep(begin)
     if (end > begin) out.append(Redaction.Mask)
     at = end
@@ -186,7 +189,8 @@ private[plan] final class QuotedValues(text: String) extends Marks(text) {
   }
 
   private def isLine: Boolean =
-    charAt(at - 1) == ':' && Seq(".java", ".scala", ".py", ".kt").exists(kind => text.startsWith(kind, at - 1 - kind.length))
+    charAt(at - 1) == ':' &&
+      Seq(".java", ".scala", ".py", ".kt").exists(kind => text.startsWith(kind, at - 1 - kind.length))
 
   private def mask(end: Int): Unit = {
     out.append('?')

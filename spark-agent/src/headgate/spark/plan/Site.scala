@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.execution.QueryExecution
 
-/** What the names of one action depend on besides its plan: the session's catalog and configuration, and the settings. */
+/** What the names of one action depend on besides its plan: the session's catalog and configuration, the settings. */
 final class Site(query: QueryExecution, settings: ReadSettings) {
 
   private def session: SparkSession = query.sparkSession

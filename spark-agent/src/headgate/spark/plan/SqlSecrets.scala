@@ -2,7 +2,7 @@ package headgate.spark.plan
 
 import java.util.Locale
 
-/** Goes through a statement by its grammar: what stands behind the name of a secret is hidden, and what strings hold of one. */
+/** Goes through a statement by its grammar: hidden is what follows a secret's name, and what strings hold of one. */
 private[plan] final class SqlSecrets(text: String) extends Marks(text) {
   import SqlSecrets._
 
@@ -33,7 +33,8 @@ private[plan] final class SqlSecrets(text: String) extends Marks(text) {
     val close = if (isClosed) end - 1 else end
     val inner = text.substring(open + 1, close)
     val isHidden = expected != Nothing
-    out.append(text, at, open + 1).append(if (isHidden) Redaction.Mask else Redaction.content(inner)).append(text, close, end)
+    val shown = if (isHidden) Redaction.Mask else Redaction.content(inner)
+    out.append(text, at, open + 1).append(shown).append(text, close, end)
     at = end
     // Strings side by side are one string to Spark.
     expected = if (isHidden) Named else if (isName(inner) && Redaction.isSecret(inner)) AfterString else Nothing
@@ -72,7 +73,8 @@ private[plan] final class SqlSecrets(text: String) extends Marks(text) {
     val end = bareEnd
     val value = text.substring(at, end)
     val isPrefix = value.length == 1 && isQuote(charAt(end))
-    if (end == at || isPrefix || charAt(end) == '(' || value.matches("\\w*[A-Za-z_]\\w*(\\.\\w+)+") || KeyWords(value.toLowerCase(Locale.ROOT))) {
+    val isName = value.matches("\\w*[A-Za-z_]\\w*(\\.\\w+)+") || KeyWords(value.toLowerCase(Locale.ROOT))
+    if (end == at || isPrefix || charAt(end) == '(' || isName) {
       if (!isPrefix) expected = Nothing
       if (isPrefix || isWordPart(text.charAt(at))) name() else keep(at + 1)
     } else {

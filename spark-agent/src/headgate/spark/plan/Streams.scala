@@ -3,7 +3,7 @@ package headgate.spark.plan
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.connector.catalog.{CatalogPlugin, Identifier, Table}
 
-/** Leaves that only streaming plans have: their classes have moved between versions, so they are known by their members. */
+/** Leaves that only streaming plans have. Their classes move between versions: they are known by their members. */
 final class Streams(v2: V2) {
 
   def of(leaf: LogicalPlan): Read = Reflect.simpleName(leaf) match {

@@ -78,13 +78,16 @@ final class Tables(site: Site) {
   private lazy val namespace: String = metastoreNamespace.orElse(warehouseNamespace).getOrElse("spark_catalog")
 
   private def metastoreNamespace: Option[String] =
-    if (!site.isHive) None
-    else site.metastore.map(uris => "hive://" + Locations.cleaned(uris.split(',').head.trim).replaceFirst("^[a-z]+://", "").stripSuffix("/"))
+    site.metastore.filter(_ => site.isHive).map { uris =>
+      val first = Locations.cleaned(uris.split(',').head.trim)
+      "hive://" + first.replaceFirst("^[a-z]+://", "").stripSuffix("/")
+    }
 
   private def warehouseNamespace: Option[String] = site.warehouse.map(namespaceOf)
 
   /** The folder of a warehouse as the namespace of the tables in it. */
-  def namespaceOf(warehouse: String): String = site.location(warehouse).map(Locations.uri).getOrElse(Locations.cleaned(warehouse))
+  def namespaceOf(warehouse: String): String =
+    site.location(warehouse).map(Locations.uri).getOrElse(Locations.cleaned(warehouse))
 
   private lazy val glue: Option[String] = for {
     factory <- site.hadoop("hive.metastore.client.factory.class") if factory.contains("AWSGlue")
@@ -97,5 +100,6 @@ object Tables {
 
   /** A catalog table may stand for a table of another system, which has a name of its own there. */
   private def physical(table: CatalogTable): Option[DatasetId] =
-    table.provider.filter(_.equalsIgnoreCase("jdbc")).flatMap(_ => Jdbc.of(table.storage.properties).headOption).map(_.id)
+    if (!table.provider.exists(_.equalsIgnoreCase("jdbc"))) None
+    else Jdbc.of(table.storage.properties).headOption.map(_.id)
 }

@@ -31,7 +31,9 @@ private[transport] object Answer {
     case 200 | 207 => dealt(body).getOrElse(foreign(s"answered $status without saying what became of the events"))
     case 413 => Unfit(detail(body).getOrElse("it is too large"), isTooLarge = true)
     case 400 | 415 | 422 =>
-      dealt(body).orElse(detail(body).map(Unfit(_, isTooLarge = false))).getOrElse(foreign(s"answered $status without a reason"))
+      dealt(body)
+        .orElse(detail(body).map(Unfit(_, isTooLarge = false)))
+        .getOrElse(foreign(s"answered $status without a reason"))
     case 401 => Turned("key", "does not know the key; set spark.headgate.apiKey or HEADGATE_API_KEY to a valid one")
     case 403 => Turned("key", "does not let this key send events; give it the scope ingest, or set another key")
     case 429 => Held(pauseMs(retryAfter))
@@ -47,7 +49,8 @@ private[transport] object Answer {
     parsed(body).filter(_.path("summary").isObject).map { answer =>
       val failed = answer.path("failed_events")
       Dealt((0 until failed.size).map(failed.get).map { event =>
-        Refused(event.path("index").asInt(-1), event.path("reason").asText(""), event.path("retriable").asBoolean(false))
+        val isRetriable = event.path("retriable").asBoolean(false)
+        Refused(event.path("index").asInt(-1), event.path("reason").asText(""), isRetriable)
       })
     }
 
