@@ -87,7 +87,7 @@ def _agent(spark: SparkSession, jvm: Any) -> Any:
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     if loader.getResource(f"{_AGENT.replace('.', '/')}.class") is None:
         scala = ".".join(jvm.scala.util.Properties.versionNumberString().split(".")[:2])
-        jar = jvm.java.io.File(str(jar_path(spark.version, scala))).toURI().toURL()
+        jar = jvm.java.io.File(str(jar_path(spark.sparkContext.version, scala))).toURI().toURL()
         if "addURL" not in dir(loader):
             return _agent_in_session(spark, jar)
         loader.addURL(jar)
