@@ -3,6 +3,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Tests wait for processes, networks and disks: two at a time keep two cores busy.
+PROCESSES ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup agent system demo test test-spark-matrix check format lock bench-ingest bench-lineage bench-agent \
@@ -28,7 +30,7 @@ demo: setup ## Start the server, replay a shop's events, and keep serving until 
 	$(BIN)/python examples/demo.py
 
 test: setup system agent check ## Everything that CI runs
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses $(PROCESSES) --dist loadfile
 
 test-spark-matrix: agent ## The tests of the Spark agent on Spark 3.5, 4.0 and 4.3
 	$(BIN)/python scripts/spark_matrix.py

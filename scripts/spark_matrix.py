@@ -11,6 +11,7 @@ import time
 from build_agent import ROOT, CannotBuild, install_spark
 
 SPARKS = ("3.5", "4.0", "4.3")
+DEFAULTS = ["tests/spark", "--numprocesses", "2", "--dist", "loadfile"]
 
 
 def main() -> int:
@@ -32,7 +33,7 @@ def outcome(minor: str, arguments: list[str]) -> str:
     except CannotBuild as error:
         return f"failed: {error}"
     path = os.pathsep.join(part for part in (str(folder), os.environ.get("PYTHONPATH")) if part)
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *(arguments or ["tests/spark"])]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *(arguments or DEFAULTS)]
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, check=False)
     verdict = "passed" if done.returncode == 0 else f"failed (pytest ended with {done.returncode})"
     return f"{verdict} in {time.monotonic() - started:.0f} s"

@@ -13,6 +13,8 @@ from tests.support.columns import a_source, a_step, ask, made_of
 from tests.support.events import Json, a_dataset, a_facet, a_run_id, an_event, at, with_schema
 from tests.support.server import Server
 
+UNKNOWN = "0194f2b0-0000-7000-8000-000000000404"
+
 
 def owned_by(*names: str) -> Json:
     return {"ownership": a_facet(owners=[{"name": name, "type": "OWNER"} for name in names])}
@@ -408,8 +410,8 @@ async def test_an_unknown_column_is_not_found(server: Server) -> None:
         ("datasets/x/impact", {"limit": 0}, "query.limit"),
         ("datasets/x/impact", {"if_schema_changes": "perhaps"}, "query.if_schema_changes"),
         ("datasets/x/impact", {"column": ""}, "query.column"),
-        (f"runs/{a_run_id()}/impact", {"max_depth": 21}, "query.max_depth"),
-        (f"runs/{a_run_id()}/impact", {"max_depth": 0}, "query.max_depth"),
+        (f"runs/{UNKNOWN}/impact", {"max_depth": 21}, "query.max_depth"),
+        (f"runs/{UNKNOWN}/impact", {"max_depth": 0}, "query.max_depth"),
         ("runs/no-uuid/impact", {}, "path.run"),
     ],
 )
