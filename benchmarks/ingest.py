@@ -5,17 +5,15 @@ Falls short or not, it exits 0: it reports, and whoever reads decides.
 
 from __future__ import annotations
 
-import argparse
 import os
 from dataclasses import dataclass
 from typing import Any
 
-import uvloop
-
 from benchmarks import batch, costs, decode, traffic
+from benchmarks.command import run
 from benchmarks.events import Events, mean_size
 from benchmarks.report import Report, machine
-from benchmarks.stage import Stage, elapsed_s, say, stage
+from benchmarks.stage import Stage, elapsed_s, say
 
 LIMIT_S = 40 * 60
 # What is left for stopping and cleaning up when time runs out.
@@ -105,13 +103,7 @@ def _plan(is_quick: bool) -> Plan:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(prog="python -m benchmarks.ingest", description=__doc__)
-    arguments.add_argument("--quick", action="store_true", help="a minute's run that shows that everything works")
-    is_quick = arguments.parse_args().quick or os.environ.get("HEADGATE_BENCH_QUICK") == "1"
-    report = Report()
-    with stage() as at:
-        uvloop.run(measure(_plan(is_quick), at, report))
-    print(report.line())
+    run("benchmarks.ingest", __doc__, lambda is_quick, at, report: measure(_plan(is_quick), at, report))
 
 
 if __name__ == "__main__":

@@ -5,10 +5,8 @@ Falls short or not, it exits 0: it reports, and whoever reads decides.
 
 from __future__ import annotations
 
-import argparse
 import http.client
 import json
-import os
 import random
 import statistics
 import time
@@ -18,12 +16,12 @@ from urllib.parse import quote
 from uuid import UUID
 
 import asyncpg
-import uvloop
 
+from benchmarks.command import run
 from benchmarks.graphs import LAYERS, Graph, build
 from benchmarks.reading import PING
 from benchmarks.report import Report, machine
-from benchmarks.stage import Stage, Store, elapsed_s, say, stage
+from benchmarks.stage import Stage, Store, elapsed_s, say
 from benchmarks.traffic import Process, process
 from headgate.server.db.pool import set_organization
 
@@ -316,13 +314,7 @@ def _whole_map(graphs: Mapping[str, Graph], api: Api, server: Process) -> tuple[
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(prog="python -m benchmarks.lineage", description=__doc__)
-    arguments.add_argument("--quick", action="store_true", help="a short run that shows that everything works")
-    is_quick = arguments.parse_args().quick or os.environ.get("HEADGATE_BENCH_QUICK") == "1"
-    report = Report()
-    with stage() as at:
-        uvloop.run(measure(QUICK if is_quick else Plan(), at, report))
-    print(report.line())
+    run("benchmarks.lineage", __doc__, lambda is_quick, at, report: measure(QUICK if is_quick else Plan(), at, report))
 
 
 if __name__ == "__main__":

@@ -5,11 +5,9 @@ Falls short or not, it exits 0: it reports, and whoever reads decides.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import http.client
 import json
-import os
 import random
 import statistics
 import tempfile
@@ -19,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import uvloop
 from tests.support.spark_jobs import spark_version
 
 from benchmarks.agent import ratios
 from benchmarks.agent.fleet import VARIANTS, Session, conf, fleet, pause, session, shuffled
 from benchmarks.agent.server import COUNTS
+from benchmarks.command import run
 from benchmarks.report import Report, machine
-from benchmarks.stage import Organization, Stage, Store, elapsed_s, say, stage
+from benchmarks.stage import Organization, Stage, Store, elapsed_s, say
 from benchmarks.traffic import process
 from headgate.openlineage.packing import unpack
 
@@ -266,13 +264,7 @@ async def _extraction(store: Store, organization: Organization) -> dict[str, flo
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(prog="python -m benchmarks.agent", description=__doc__)
-    arguments.add_argument("--quick", action="store_true", help="a short run that shows that everything works")
-    is_quick = arguments.parse_args().quick or os.environ.get("HEADGATE_BENCH_QUICK") == "1"
-    report = Report()
-    with stage() as at:
-        uvloop.run(measure(QUICK if is_quick else Plan(), at, report))
-    print(report.line())
+    run("benchmarks.agent", __doc__, lambda is_quick, at, report: measure(QUICK if is_quick else Plan(), at, report))
 
 
 if __name__ == "__main__":

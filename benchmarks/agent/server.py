@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import signal
-import socket
 import sys
 from collections import Counter
 
 import uvloop
 
-from headgate.cli.operate import HttpServer
-from headgate.server.app import create_app
-from headgate.server.db.pool import Database
+from benchmarks.serving import application, serve
 from headgate.server.edge import App, Message, Receive, Scope, Send
-from headgate.settings import Settings
 
 COUNTS = "/bench/counts"
 
@@ -67,20 +61,10 @@ async def _reply(send: Send, body: bytes) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-async def serve(dsn: str) -> None:
-    """Serve until SIGTERM; prints the port once it answers."""
-    settings = Settings(rate_global=None, rate_key=None, rate_anonymous=None, _env_file=None)
-    database = Database(dsn, max_size=4, timeout_s=60)
-    listener = socket.create_server(("127.0.0.1", 0))
-    ready = asyncio.Event()
-    server = HttpServer(counting(create_app(settings, database), Counts()), listener, ready.set)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, setattr, server, "should_exit", True)
-    serving = asyncio.create_task(server.run_until_told())
-    await ready.wait()
-    print(json.dumps({"port": listener.getsockname()[1]}), flush=True)
-    await serving
-    await database.close()
+async def main(dsn: str) -> None:
+    app, database = application(dsn)
+    await serve(counting(app, Counts()), database)
 
 
 if __name__ == "__main__":
-    uvloop.run(serve(sys.argv[1]))
+    uvloop.run(main(sys.argv[1]))

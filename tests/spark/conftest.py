@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headgate.client import HeadgateClient
+from tests.support.agent_jvm import AgentJvm, agent_jvm
 from tests.support.live import Live, live_server
 from tests.support.watching import Watched, Watcher
 
@@ -57,6 +58,20 @@ def _started(watching_server: Live, warehouse: Path, monkeypatch: pytest.MonkeyP
     )
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentJvm]:
+    """The agent's transport in a JVM without Spark."""
+    with agent_jvm(tmp_path_factory.mktemp("agent")) as agent:
+        yield agent
+
+
+@pytest.fixture
+def log(agent: AgentJvm) -> AgentJvm:
+    """The agent, with a log that starts here."""
+    agent.new_log()
+    return agent
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from socket import socket
 
@@ -18,7 +17,7 @@ from tests.spark.deliveries import (
     states,
     until_turned_away,
 )
-from tests.support.agent_jvm import AgentJvm, Counted, Sending, agent_jvm
+from tests.support.agent_jvm import AgentJvm, Counted, Sending
 from tests.support.bad_servers import (
     HTML,
     Asked,
@@ -38,19 +37,6 @@ from tests.support.bad_servers import (
 )
 from tests.support.events import a_run_id, an_event
 from tests.support.live import Live
-
-
-@pytest.fixture(scope="module")
-def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentJvm]:
-    with agent_jvm(tmp_path_factory.mktemp("delivery")) as agent:
-        yield agent
-
-
-@pytest.fixture
-def log(agent: AgentJvm) -> AgentJvm:
-    """The agent, with a log that starts here."""
-    agent.new_log()
-    return agent
 
 
 def broken_until_told(agent: AgentJvm, server: BadServer, **settings: object) -> Sending:

@@ -17,25 +17,12 @@ import pytest
 from headgate.client import HeadgateClient
 from tests.spark.deliveries import numbered, states, until_turned_away
 from tests.support.absent import lacking
-from tests.support.agent_jvm import AgentJvm, Counted, agent_jvm
+from tests.support.agent_jvm import AgentJvm, Counted
 from tests.support.bad_servers import bad_server, dead_url, gate_to, hanging
 from tests.support.disks import tiny_disk
 from tests.support.events import a_run_id, an_event
 from tests.support.live import Live
 from tests.support.spark_jobs import environment, run_job
-
-
-@pytest.fixture(scope="module")
-def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentJvm]:
-    with agent_jvm(tmp_path_factory.mktemp("spool")) as agent:
-        yield agent
-
-
-@pytest.fixture
-def log(agent: AgentJvm) -> AgentJvm:
-    """The agent, with a log that starts here."""
-    agent.new_log()
-    return agent
 
 
 def runs_of(server: Live, application: str) -> list[tuple[str, str]]:

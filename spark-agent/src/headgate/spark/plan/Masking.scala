@@ -10,11 +10,9 @@ object Masking {
   private val number = Pattern.compile("(?:\\d+(?:\\.\\d*)?|\\.\\d+)(?:[eE][+-]?\\d+)?(?:BD|bd|[LlSsYyDdFf])?")
   private val dollarQuote = Pattern.compile("\\$\\w*\\$")
 
-  private def isWordPart(c: Char): Boolean = Character.isLetterOrDigit(c) || c == '_'
-
   private def isDigit(c: Char): Boolean = c >= '0' && c <= '9'
 
-  private final class Scanner(text: String) {
+  private final class Scanner(text: String) extends Marks(text) {
     private val out = new java.lang.StringBuilder(text.length)
     private var at = 0
 
@@ -25,10 +23,10 @@ object Masking {
 
     private def step(): Unit = text.charAt(at) match {
       case '\'' | '"' => mask(stringEnd(at, escapes = true))
-      case '`' => keep(closing('`', at + 1))
+      case '`' => keep(behind("`", at + 1))
       case '-' if ahead("--") => drop(lineEnd)
       case '/' if ahead("/*") && !ahead("/*+") => drop(commentEnd)
-      case '$' if dollarMark.isDefined => mask(dollarEnd(dollarMark.get))
+      case '$' if dollarMark.isDefined => mask(behind(dollarMark.get, at + dollarMark.get.length))
       case c if isDigit(c) || c == '.' && startsFraction => digits()
       case c if isWordPart(c) => word()
       case _ => keep(at + 1)
@@ -69,18 +67,6 @@ object Masking {
       at = end
     }
 
-    private def stringEnd(open: Int, escapes: Boolean): Int = {
-      val quote = text.charAt(open)
-      var i = open + 1
-      while (i < text.length) {
-        if (escapes && text.charAt(i) == '\\') i += 2
-        else if (text.charAt(i) != quote) i += 1
-        else if (charAt(i + 1) == quote) i += 2
-        else return i + 1
-      }
-      text.length
-    }
-
     /** Comments of this kind can hold others. */
     private def commentEnd: Int = {
       var depth = 1
@@ -99,19 +85,9 @@ object Masking {
       math.min(i, text.length)
     }
 
-    private def closing(mark: Char, from: Int): Int = {
-      val found = text.indexOf(mark.toInt, from)
-      if (found < 0) text.length else found + 1
-    }
-
     private def dollarMark: Option[String] = {
       val found = dollarQuote.matcher(text).region(at, text.length)
       if (found.lookingAt()) Some(found.group) else None
-    }
-
-    private def dollarEnd(mark: String): Int = {
-      val found = text.indexOf(mark, at + mark.length)
-      if (found < 0) text.length else found + mark.length
     }
 
     /** A dot behind a name or a bracket leads to a field, not to the digits of a fraction. */
@@ -120,16 +96,8 @@ object Masking {
       isDigit(charAt(at + 1)) && !isWordPart(before) && "`])".indexOf(before.toInt) < 0
     }
 
-    private def wordEnd: Int = {
-      var i = at
-      while (isWordPart(charAt(i))) i += 1
-      i
-    }
+    private def wordEnd: Int = skip(at)(isWordPart)
 
     private def ahead(mark: String): Boolean = text.startsWith(mark, at)
-
-    private def isQuote(c: Char): Boolean = c == '\'' || c == '"'
-
-    private def charAt(i: Int): Char = if (i < text.length) text.charAt(i) else ' '
   }
 }
