@@ -27,11 +27,15 @@ FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Fast tests first: unit, then integration, then what is marked slow."""
+    """Fast tests first: unit, then integration, then what is marked slow.
 
-    def cost(item: pytest.Item) -> tuple[int, str]:
-        path = str(item.path)
-        return (2 if item.get_closest_marker("slow") else 0 if "/unit/" in path else 1, path)
+    Those of Spark are kept together by what is in their session: another needs another JVM.
+    """
+
+    def cost(item: pytest.Item) -> tuple[int, int, str]:
+        path, is_slow = str(item.path), item.get_closest_marker("slow") is not None
+        kind = 2 if "/tests/spark/" in path else 1 if "pipelines" in path else 0
+        return (2 if is_slow else 0 if "/unit/" in path else 1, -kind if is_slow else kind, path)
 
     items.sort(key=cost)
 

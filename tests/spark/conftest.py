@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import pytest
 from headgate.client import HeadgateClient
 from tests.support.agent_jvm import AgentJvm, agent_jvm
 from tests.support.live import Live, live_server
+from tests.support.sessions import session
 from tests.support.watching import Watched, Watcher
 
 if TYPE_CHECKING:
@@ -26,38 +26,22 @@ async def watching_server(cluster: Cluster) -> AsyncIterator[Live]:
         yield live
 
 
-@pytest.fixture(scope="session")
-def spark(watching_server: Live, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        session = _started(watching_server, tmp_path_factory.mktemp("warehouse"), monkeypatch)
-    yield session
-    session.stop()
-
-
-def _started(watching_server: Live, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
-    from pyspark.sql import SparkSession
-
+@pytest.fixture(scope="module")
+def spark(watching_server: Live, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
     from headgate.spark import jar_path
     from tests.support.spark_jobs import spark_version
 
-    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    settings = {
+        "spark.jars": str(jar_path(spark_version())),
+        "spark.extraListeners": "headgate.spark.HeadgateListener",
+        "spark.headgate.url": watching_server.url,
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.driver.memory": "2g",
+    }
     # By the environment, as users should: the key is then in no command line.
-    monkeypatch.setenv("HEADGATE_API_KEY", watching_server.api_key)
-    session = (
-        SparkSession.builder.appName("watched")
-        .master("local[2]")
-        .config("spark.jars", str(jar_path(spark_version())))
-        .config("spark.extraListeners", "headgate.spark.HeadgateListener")
-        .config("spark.headgate.url", watching_server.url)
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.warehouse.dir", str(warehouse))
-        .config("spark.driver.memory", "2g")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+    found = session("watched", settings, HEADGATE_API_KEY=watching_server.api_key)
+    found.sparkContext.setLogLevel("ERROR")
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +58,7 @@ def log(agent: AgentJvm) -> AgentJvm:
     return agent
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def watcher(spark: SparkSession, watching_server: Live) -> Iterator[Watcher]:
     with HeadgateClient(watching_server.url, watching_server.api_key) as client:
         yield Watcher(spark, client)

@@ -29,6 +29,19 @@ spark = SparkSession.builder.appName(sys.argv[1]).getOrCreate()
 spark.range(10).selectExpr("raise_error('too many lemons')").write.parquet("numbers")
 """
 
+SILENTLY = """
+import contextlib, sys
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.appName(sys.argv[1]).getOrCreate()
+
+def act(wanted, silent):
+    spark.sparkContext.setLocalProperty("spark.headgate.action.silent", silent)
+    with contextlib.suppress(Exception):
+        spark.range(10).selectExpr(f"assert_true(id < {wanted}, 'too many lemons') AS checked").collect()
+
+"""
+
 STOPS = """
 import sys, threading, time
 from pyspark.sql import SparkSession
@@ -87,6 +100,23 @@ def test_an_application_whose_last_action_failed_has_failed(watching_server: Liv
     assert finished.returncode == 1
     assert (application["state"], action["state"]) == ("FAIL", "FAIL")
     assert "too many lemons" in application["error_detail"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("actions", "states"),
+    [
+        ("act(5, 'true')", ["COMPLETE"]),
+        # It says nothing of what its user has done before either.
+        ("act(5, None); act(10, 'true')", ["FAIL", "FAIL"]),
+    ],
+)
+def test_how_a_silent_action_ends_is_not_how_its_application_ends(
+    watching_server: Live, actions: str, states: list[str]
+) -> None:
+    name = f"silent_{len(states)}"
+    _run(watching_server, SILENTLY + actions, name)
+
+    assert [run["state"] for run in _runs(watching_server, name)] == states
 
 
 def test_what_an_application_leaves_unfinished_does_not_stay_open(watching_server: Live) -> None:

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
+
+import pytest
 
 from tests.support.watching import Watched, Watcher
 
 # A row that takes its time; `sleep` gives no value, so there is none.
 SLEEP = "coalesce(java_method('java.lang.Thread', 'sleep', 1500L), '')"
+
+
+@contextlib.contextmanager
+def _wish(watched: Watched, name: str, value: str) -> Iterator[None]:
+    context = watched.spark.sparkContext
+    context.setLocalProperty(f"spark.headgate.action.{name}", value)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(f"spark.headgate.action.{name}", None)
 
 
 def test_an_action_starts_and_completes_below_its_application(watched: Watched) -> None:
@@ -155,29 +169,113 @@ def test_a_long_action_is_seen_while_it_runs(watched: Watched) -> None:
 
 
 def test_a_caller_can_name_the_run_above_its_actions(watched: Watched) -> None:
-    context = watched.spark.sparkContext
     parent = str(uuid4())
-    context.setLocalProperty("spark.headgate.action.parent", f"pipelines/shop.orders/{parent}")
-    try:
+    with _wish(watched, "parent", f"pipelines/shop.orders/{parent}"):
         seen = watched.one(lambda: watched.spark.range(10).write.parquet(watched.path("numbers")))
-    finally:
-        context.setLocalProperty("spark.headgate.action.parent", None)
 
     assert seen.run["parent_run_id"] == parent
     assert seen.run["parents"][0]["job"]["name"] == "shop.orders"
 
 
 def test_a_caller_can_map_staging_paths_to_their_targets(watched: Watched) -> None:
-    context = watched.spark.sparkContext
-    mapping = f"{watched.path('staging')}\t{watched.path('orders')}"
-    context.setLocalProperty("spark.headgate.action.targets", mapping)
-    try:
-        seen = watched.one(lambda: watched.spark.range(10).write.parquet(watched.path("staging/run-7")))
-    finally:
-        context.setLocalProperty("spark.headgate.action.targets", None)
+    watched.spark.range(10).write.parquet(watched.path("numbers"))
+    numbers = watched.spark.read.parquet(watched.path("numbers"))
+
+    with _wish(watched, "targets", f"{watched.path('staging')}\t{watched.path('orders')}"):
+        seen = watched.one(lambda: numbers.write.parquet(watched.path("staging/run-7")))
 
     assert seen.outputs == {"orders"}
+    assert seen.columns == {"orders.id <- numbers.id IDENTITY"}
+
+
+def test_a_staging_path_can_stand_for_a_dataset_that_is_no_path(watched: Watched) -> None:
+    mapping = f"{watched.path('staging')}\tpostgres://db.shop:5432\tshop.public.Orders"
+    with _wish(watched, "targets", mapping):
+        seen = watched.one(lambda: watched.spark.range(10).write.parquet(watched.path("staging/run-7")))
+
+    (output,) = seen.events[-1]["outputs"]
+    assert (output["namespace"], output["name"]) == ("postgres://db.shop:5432", "shop.public.Orders")
+
+
+def test_of_staged_rows_only_the_origins_of_their_columns_are_told(watched: Watched) -> None:
+    watched.spark.range(10).selectExpr("id", "id * 2 AS amount", "1 AS _headgate_n").write.parquet(watched.path("raw"))
+    watched.spark.range(5).selectExpr("id AS known").write.parquet(watched.path("staging/keys"))
+    raw = watched.spark.read.parquet(watched.path("raw")).where("amount >= 0 AND _headgate_n = 1")
+    keys = watched.spark.read.parquet(watched.path("staging/keys"))
+    lots = raw.join(keys, raw.id == keys.known, "left").selectExpr(
+        "id", "amount + _headgate_n AS amount", "if(known IS NULL, 'clean', 'failed') AS _headgate_lot"
+    )
+
+    with _wish(watched, "targets", f"{watched.path('staging')}\t{watched.path('orders')}"):
+        seen = watched.one(
+            lambda: lots.write.mode("overwrite").partitionBy("_headgate_lot").parquet(watched.path("staging/pass"))
+        )
+
+    assert (seen.inputs, seen.outputs) == ({"raw"}, {"orders"})
+    assert seen.columns == {
+        "orders.id <- raw.id IDENTITY",
+        "orders.amount <- raw.amount TRANSFORMATION",
+        "orders <- raw.amount FILTER",
+        "orders <- raw.id JOIN",
+    }
+    (output,) = seen.events[-1]["outputs"]
+    assert set(output["facets"]) == {"columnLineage"}
+    assert set(output["facets"]["columnLineage"]["fields"]) == {"id", "amount"}
+    assert output.get("outputFacets", {}) == {}
+
+
+def test_a_write_to_the_target_itself_is_told_in_full(watched: Watched) -> None:
+    watched.spark.range(10).write.parquet(watched.path("staging/run-7"))
+
+    with _wish(watched, "targets", f"{watched.path('staging')}\t{watched.path('orders')}"):
+        staged = watched.spark.read.parquet(watched.path("staging/run-7"))
+        seen = watched.one(lambda: staged.write.parquet(watched.path("orders")))
+
     assert seen.output_rows == {"orders": 10}
+    assert {"schema", "lifecycleStateChange"} <= set(seen.dataset("orders")["facets"])
+
+
+def test_a_caller_can_keep_its_actions_to_itself(watched: Watched) -> None:
+    numbers = watched.spark.range(10)
+
+    def act() -> None:
+        numbers.write.parquet(watched.path("numbers"))
+        numbers.coalesce(1).selectExpr(f"id + length({SLEEP}) AS id").limit(1).collect()
+        watched.spark.sparkContext.parallelize(range(10), 2).sum()
+        with contextlib.suppress(Exception):
+            numbers.selectExpr("assert_true(id < 5)").collect()
+
+    with _wish(watched, "silent", "true"):
+        assert watched.do(act) == []
+    assert watched.one(lambda: numbers.write.parquet(watched.path("told"))).outputs == {"told"}
+
+
+def test_a_session_can_keep_what_starts_no_job_to_itself(watched: Watched) -> None:
+    table = watched.table("numbers")
+    watched.spark.conf.set("spark.headgate.action.silent", "true")
+    try:
+        assert watched.do(lambda: watched.spark.sql(f"CREATE TABLE {table} (id LONG) USING parquet")) == []
+    finally:
+        watched.spark.conf.unset("spark.headgate.action.silent")
+
+    assert len(watched.do(lambda: watched.spark.sql(f"DROP TABLE {table}"))) == 1
+
+
+def test_what_an_action_wishes_is_heard_however_late_its_first_job_comes(watched: Watched) -> None:
+    datasource = pytest.importorskip("pyspark.sql.datasource", reason="before Spark 4 nothing is late enough")
+
+    class Writer(datasource.DataSourceWriter):
+        def write(self, iterator: object) -> object:
+            return datasource.WriterCommitMessage()
+
+    class Late(datasource.DataSource):
+        def writer(self, schema: object, overwrite: bool) -> Writer:
+            time.sleep(2)
+            return Writer()
+
+    watched.spark.dataSource.register(Late)
+    with _wish(watched, "silent", "true"):
+        assert watched.do(lambda: watched.spark.range(1).write.format("Late").mode("append").save()) == []
 
 
 def test_the_agent_keeps_to_openlineage(watched: Watched) -> None:

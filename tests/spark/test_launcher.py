@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from headgate.cli import credentials
-from headgate.cli.credentials import Credentials
 from headgate.client import HeadgateClient
+from headgate.local import credentials
+from headgate.local.credentials import Credentials
 from headgate.spark.launch import HOOK, JARS_VARIABLE
 from tests.support import maven
 from tests.support.live import Live

@@ -71,6 +71,21 @@ def test_what_foreach_batch_writes_comes_from_the_stream(watched: Watched, arriv
     assert seen.lost == []
 
 
+def test_a_silent_action_within_a_batch_does_not_silence_the_batch(watched: Watched, arriving: DataFrame) -> None:
+    def write(batch: DataFrame, _: int) -> None:
+        context = batch.sparkSession.sparkContext
+        batch.write.mode("append").parquet(watched.path("rows"))
+        context.setLocalProperty("spark.headgate.action.silent", "true")
+        try:
+            batch.write.mode("append").parquet(watched.path("aside"))
+        finally:
+            context.setLocalProperty("spark.headgate.action.silent", None)
+
+    (seen,) = batches(watched, arriving.writeStream.foreachBatch(write), lambda w: w.start())
+
+    assert seen.edges == {("arriving", "rows")}
+
+
 def test_files_matching_a_pattern_are_named_by_their_folder(watched: Watched, arriving: DataFrame) -> None:
     some = watched.spark.readStream.schema("id INT").json(watched.path("arriv*"))
     (seen,) = batches(watched, some.writeStream.format("json"), lambda w: w.start(watched.path("landed")))

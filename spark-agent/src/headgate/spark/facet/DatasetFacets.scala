@@ -13,14 +13,17 @@ final class DatasetFacets(json: Json) {
     }
   }
 
+  /** Of what is staged only its columns' origins: rows, files and format are not yet, or never, those of the target. */
   def output(output: Output, columns: Option[ColumnLineage], statistics: Option[Statistics]): Unit = json.obj {
     identified(output.dataset.id)
     json.key("facets").obj {
-      described(output.dataset)
-      output.lifecycle.foreach(lifecycle(_, output.previous))
+      if (!output.isStaged) {
+        described(output.dataset)
+        output.lifecycle.foreach(lifecycle(_, output.previous))
+      }
       columns.filter(c => c.fields.nonEmpty || c.dataset.nonEmpty).foreach(columnLineage)
     }
-    statistics.foreach { figures =>
+    statistics.filterNot(_ => output.isStaged).foreach { figures =>
       json.key("outputFacets").obj(measured("outputStatistics", "OutputStatisticsOutputDatasetFacet", figures))
     }
   }

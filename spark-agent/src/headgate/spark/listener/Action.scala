@@ -8,17 +8,19 @@ import org.apache.spark.sql.execution.QueryExecution
 
 import headgate.spark.Parent
 import headgate.spark.facet.{RunRef, StageCost}
-import headgate.spark.plan.{ActionFacts, Execution, ReadSettings, Statistics}
+import headgate.spark.plan.{ActionFacts, Execution, ReadSettings, Statistics, Target}
 
 /** One user action while it goes on: its executions, what its callers set, and what its stages cost. */
-final class Action(val startedAt: Long, callSite: String, details: String) {
+final class Action(rootId: Long, val startedAt: Long, callSite: String, details: String) {
   import Action._
 
   val runId: UUID = RunId.at(startedAt)
   private val executions = mutable.LinkedHashMap.empty[Long, Execution]
   private val stages = mutable.ArrayBuffer.empty[StageCost]
-  private var targets: Seq[(String, String)] = Nil
+  private val silenced = mutable.HashSet.empty[Long]
+  private var targets: Seq[Target] = Nil
   private var told: Option[RunRef] = None
+  private var hasJobs = false
   var isQuiet = false
   var parent: Option[Parent] = None
 
@@ -43,12 +45,30 @@ final class Action(val startedAt: Long, callSite: String, details: String) {
     CallSite.isReader(callSite) && facts.outputs.isEmpty && facts.sql.isEmpty
 
   def add(id: Long, query: QueryExecution, failed: Boolean): Unit =
-    executions(id) = Execution(id, verb, query, failed)
+    if (!silenced(id)) executions(id) = Execution(id, verb, query, failed)
 
-  def wish(parent: Option[Parent], targets: Seq[(String, String)]): Unit = {
-    this.targets = (this.targets ++ targets).distinct
-    this.parent = parent.orElse(this.parent)
+  /** An execution inside may be silent by itself: the rest of the action, such as a stream's batch, is told. */
+  def isSilent: Boolean = silenced(rootId)
+
+  def wish(id: Long, wishes: Wishes): Unit =
+    if (wishes.isSilent) {
+      silenced += id
+      executions -= id
+    } else {
+      targets = (targets ++ wishes.targets).distinct
+      parent = wishes.parent.orElse(parent)
+    }
+
+  /** Local properties come with a job, so that what is wished for may be known only now. */
+  def wishByJob(id: Long, wishes: Wishes): Unit = {
+    wish(id, wishes)
+    hasJobs ||= !wishes.isSilent
   }
+
+  def isLong(now: Long): Boolean = startedAt + LongMs <= now
+
+  /** When its START should no longer wait for its end, nor for a first job and what that says of it. */
+  def dueAt: Long = startedAt + (if (hasJobs) LongMs else LongestPlanningMs)
 
   def add(stage: StageCost): Unit = if (stages.size < MaxStages) stages += stage
 
@@ -73,11 +93,14 @@ final class Action(val startedAt: Long, callSite: String, details: String) {
 
 object Action {
   private val MaxStages = 2000
+  val LongMs = 1000L
+  private val LongestPlanningMs = 10000L
 }
 
 /** A job outside any SQL execution: an RDD action. */
 final class RddJob(val startedAt: Long, val callSite: String, val parent: Option[Parent]) {
   val runId: UUID = RunId.at(startedAt)
   val stages = mutable.ArrayBuffer.empty[StageCost]
+  val dueAt: Long = startedAt + Action.LongMs
   var isTold = false
 }

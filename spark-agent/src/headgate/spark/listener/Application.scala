@@ -38,10 +38,8 @@ final class Application(config: Config, sparkConf: SparkConf, transport: Transpo
     val id = event.executionId
     val rootId = event.rootExecutionId.filter(root => actions.containsKey(root)).getOrElse(id)
     roots.put(id, rootId)
-    val action = actions.computeIfAbsent(rootId, _ => new Action(event.time, event.description, event.details))
-    action.wish(
-      event.modifiedConfigs.get(Wishes.ParentKey).flatMap(Parent.parse),
-      event.modifiedConfigs.get(Wishes.TargetsKey).map(Wishes.targets).getOrElse(Nil))
+    val action = actions.computeIfAbsent(rootId, new Action(_, event.time, event.description, event.details))
+    action.wish(id, Wishes.of(event.modifiedConfigs.get))
     query.foreach(action.add(id, _, failed = false))
   }
 
@@ -49,7 +47,7 @@ final class Application(config: Config, sparkConf: SparkConf, transport: Transpo
     // What fails while it is planned ends without having begun.
     if (failure.isDefined && !roots.containsKey(id)) {
       roots.put(id, id)
-      actions.put(id, new Action(at, "", ""))
+      actions.put(id, new Action(id, at, "", ""))
     }
     for (rootId <- roots.take(id); action <- actions.find(rootId)) {
       query.foreach(action.add(id, _, failure.isDefined))
@@ -62,12 +60,14 @@ final class Application(config: Config, sparkConf: SparkConf, transport: Transpo
 
   def jobStarted(job: JobStart): Unit = {
     job.stageIds.foreach(stages.put(_, job.jobId))
-    job.executionId.flatMap(id => roots.find(id)) match {
-      case Some(rootId) =>
-        jobs.put(job.jobId, rootId)
-        actions.find(rootId).foreach(_.wish(job.parent, job.targets))
-      case None if job.executionId.isEmpty && !CallSite.isReader(job.callSite) =>
-        rddJobs.put(job.jobId, new RddJob(job.at, job.callSite, job.parent))
+    job.executionId match {
+      case Some(id) =>
+        for (rootId <- roots.find(id)) {
+          if (!job.wishes.isSilent) jobs.put(job.jobId, rootId)
+          actions.find(rootId).foreach(_.wishByJob(id, job.wishes))
+        }
+      case None if !job.wishes.isSilent && !CallSite.isReader(job.callSite) =>
+        rddJobs.put(job.jobId, new RddJob(job.at, job.callSite, job.wishes.parent))
       case None =>
     }
   }
@@ -91,22 +91,26 @@ final class Application(config: Config, sparkConf: SparkConf, transport: Transpo
 
   /** Milliseconds until something has run so long that its START should not wait for its end. */
   def dueIn(now: Long): Option[Long] = {
-    val waiting = actions.values.asScala.filter(isUntold).map(_.startedAt) ++
-      rddJobs.values.asScala.filterNot(_.isTold).map(_.startedAt)
-    if (waiting.isEmpty) None else Some(math.max(1, waiting.min + LongActionMs - now))
+    val waiting = actions.values.asScala.filter(isUntold).map(_.dueAt) ++
+      rddJobs.values.asScala.filterNot(_.isTold).map(_.dueAt)
+    if (waiting.isEmpty) None else Some(math.max(1, waiting.min - now))
   }
 
   def tellOfLongActions(now: Long): Unit = start.foreach { started =>
-    for (action <- actions.values.asScala if isUntold(action) && action.startedAt + LongActionMs <= now) {
-      val facts = Guard.orElse(ActionFacts(action.verb))(
-        PlanReader.outline(action.inOrder, action.settings(config.maskLiterals)))
-      action.isQuiet = action.isUnclear(facts)
-      if (!action.isQuiet) tellStart(started, action, facts, Some(facts.begun))
-    }
-    for (job <- rddJobs.values.asScala if !job.isTold && job.startedAt + LongActionMs <= now) tellRddStart(started, job)
+    for (action <- actions.values.asScala if isUntold(action) && action.dueAt <= now) tellBegun(started, action)
+    for (job <- rddJobs.values.asScala if !job.isTold && job.dueAt <= now) tellRddStart(started, job)
+  }
+
+  private def tellBegun(started: Started, action: Action): Unit = {
+    val facts = Guard.orElse(ActionFacts(action.verb))(
+      PlanReader.outline(action.inOrder, action.settings(config.maskLiterals)))
+    action.isQuiet = action.isUnclear(facts)
+    if (!action.isQuiet) tellStart(started, action, facts, Some(facts.begun))
   }
 
   def ended(at: Long, exitCode: Option[Int]): Unit = start.foreach { started =>
+    // What still waits for its first job waits in vain.
+    for (action <- actions.values.asScala if isUntold(action) && action.isLong(at)) tellBegun(started, action)
     val isCut = actions.values.asScala.exists(_.startedAs.isDefined) || rddJobs.values.asScala.exists(_.isTold)
     for (action <- actions.values.asScala; run <- action.startedAs) {
       val (parent, root) = parentsOf(started, action.parent)
@@ -120,10 +124,19 @@ final class Application(config: Config, sparkConf: SparkConf, transport: Transpo
     start = None
   }
 
-  private def isUntold(action: Action): Boolean = action.startedAs.isEmpty && !action.isQuiet
+  private def isUntold(action: Action): Boolean = action.startedAs.isEmpty && !action.isQuiet && !action.isSilent
 
   private def finish(action: Action, at: Long, failure: Option[Failure]): Unit = start.foreach { started =>
     started.learn()
+    if (action.isSilent) finishSilently(started, action, at, failure) else finishOpenly(started, action, at, failure)
+  }
+
+  // Whoever asks for silence tells of failures itself: this one is not the application's, nor does a success mend what
+  // failed before. A START that went out before the wish was heard gets its end, or its run would stay open.
+  private def finishSilently(started: Started, action: Action, at: Long, failure: Option[Failure]): Unit =
+    action.startedAs.foreach(tellEnd(started, action, ActionFacts(action.verb), at, failure, 0, _))
+
+  private def finishOpenly(started: Started, action: Action, at: Long, failure: Option[Failure]): Unit = {
     val began = System.nanoTime
     val facts = action.measured(Guard.orElse(ActionFacts(action.verb))(
       PlanReader.read(action.inOrder, action.settings(config.maskLiterals))))
@@ -195,7 +208,6 @@ final class Application(config: Config, sparkConf: SparkConf, transport: Transpo
 object Application {
   // What PySpark calls an application that was given no name.
   private val Unnamed = "pyspark-shell"
-  private val LongActionMs = 1000L
   // A program that goes on for longer after a failure has got over it.
   private val LastWordsMs = 60000L
   private val MaxActions = 1000

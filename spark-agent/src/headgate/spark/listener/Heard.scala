@@ -12,6 +12,7 @@ import org.apache.spark.sql.headgate.Access
 
 import headgate.spark.Parent
 import headgate.spark.facet.Failure
+import headgate.spark.plan.Target
 
 /** A job's start, with what its caller had set for it. */
 final case class JobStart(
@@ -20,8 +21,7 @@ final case class JobStart(
     executionId: Option[Long],
     stageIds: Seq[Int],
     callSite: String,
-    parent: Option[Parent],
-    targets: Seq[(String, String)])
+    wishes: Wishes)
 
 object JobStart {
 
@@ -34,8 +34,7 @@ object JobStart {
       property("spark.sql.execution.id").flatMap(id => Try(id.toLong).toOption),
       event.stageIds.toList,
       property("callSite.short").orElse(lastStageName(event)).getOrElse("job"),
-      property(Wishes.ParentKey).flatMap(Parent.parse),
-      property(Wishes.TargetsKey).map(Wishes.targets).getOrElse(Nil))
+      Wishes.of(property))
   }
 
   private def lastStageName(event: SparkListenerJobStart): Option[String] =
@@ -43,14 +42,24 @@ object JobStart {
 }
 
 /** What a caller sets for the actions that follow, as local properties or settings of its session. */
-object Wishes {
-  val TargetsKey = "spark.headgate.action.targets"
-  val ParentKey = "spark.headgate.action.parent"
+final case class Wishes(parent: Option[Parent], targets: Seq[Target], isSilent: Boolean)
 
-  /** One mapping a line, the staging path and its target with a tab between. */
-  def targets(text: String): Seq[(String, String)] = text.split('\n').toList.map(_.split('\t')).collect {
-    case Array(from, to) if from.nonEmpty && to.nonEmpty => (from, to)
-  }
+object Wishes {
+  private val TargetsKey = "spark.headgate.action.targets"
+  private val ParentKey = "spark.headgate.action.parent"
+  private val SilentKey = "spark.headgate.action.silent"
+
+  def of(property: String => Option[String]): Wishes = Wishes(
+    property(ParentKey).flatMap(Parent.parse),
+    property(TargetsKey).map(targets).getOrElse(Nil),
+    property(SilentKey).exists(_.trim.equalsIgnoreCase("true")))
+
+  /** One mapping a line: the staging path and its target, a path or a namespace and a name, with tabs between. */
+  private def targets(text: String): Seq[Target] =
+    text.split('\n').toList.map(_.split('\t')).filter(_.forall(_.nonEmpty)).collect {
+      case Array(staging, path) => Target(staging, path)
+      case Array(staging, namespace, name) => Target(staging, name, Some(namespace))
+    }
 }
 
 /** Where in the user's program something was called, such as `collect at script.py:12`. */

@@ -30,8 +30,14 @@ final case class Dataset(
     sourceUri: Option[String] = None,
     storage: Option[Storage] = None)
 
-/** `lifecycle` is one of OpenLineage's: CREATE, OVERWRITE, ALTER, DROP, RENAME, TRUNCATE. */
-final case class Output(dataset: Dataset, lifecycle: Option[String] = None, previous: Option[DatasetId] = None)
+/** `lifecycle` is one of OpenLineage's: CREATE, OVERWRITE, ALTER, DROP, RENAME, TRUNCATE. What is staged goes by the
+  * name of its target, which does not have it yet.
+  */
+final case class Output(
+    dataset: Dataset,
+    lifecycle: Option[String] = None,
+    previous: Option[DatasetId] = None,
+    isStaged: Boolean = false)
 
 /** How a source column reaches a target: DIRECT (identity, transformation, aggregation) or INDIRECT (join, ...). */
 final case class Kind(direct: Boolean, subtype: String, masking: Boolean = false)
@@ -53,7 +59,13 @@ final case class Column(dataset: DatasetId, name: String)
 final case class Step(kind: Kind, expression: Option[String] = None)
 
 /** `fields`: what each target column is made from. `dataset`: what decides which rows there are, for all columns. */
-final case class ColumnLineage(fields: Seq[(String, Map[Column, Set[Step]])], dataset: Map[Column, Set[Step]])
+final case class ColumnLineage(fields: Seq[(String, Map[Column, Set[Step]])], dataset: Map[Column, Set[Step]]) {
+
+  def without(isLeftOut: String => Boolean): ColumnLineage = {
+    def kept(sources: Map[Column, Set[Step]]) = sources.filterNot { case (column, _) => isLeftOut(column.name) }
+    ColumnLineage(fields.collect { case (name, sources) if !isLeftOut(name) => (name, kept(sources)) }, kept(dataset))
+  }
+}
 
 final case class Statistics(rows: Option[Long] = None, bytes: Option[Long] = None, files: Option[Long] = None)
 
@@ -71,11 +83,12 @@ final case class ActionFacts(
 
   /** The same before, or without, a good end: what a command was to do to a dataset has not been done. */
   def undecided: ActionFacts =
-    copy(outputs = outputs.map(output => Output(output.dataset)), outputStatistics = Map.empty)
+    copy(outputs = outputs.map(_.copy(lifecycle = None, previous = None)), outputStatistics = Map.empty)
 
   /** While it goes on: a table that is being made has no place yet, and would be told under another name. */
   def begun: ActionFacts = {
-    val placed = undecided.outputs.filter { case Output(dataset, _, _) =>
+    val placed = undecided.outputs.filter { output =>
+      val dataset = output.dataset
       dataset.sourceUri.isDefined || dataset.symlinks.nonEmpty || !dataset.datasetType.contains("TABLE")
     }
     undecided.copy(outputs = placed)

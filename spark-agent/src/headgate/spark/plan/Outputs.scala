@@ -33,6 +33,10 @@ object Outputs {
       catalog = a.catalog.orElse(b.catalog),
       sourceUri = a.sourceUri.orElse(b.sourceUri),
       storage = a.storage.orElse(b.storage))
-    Output(dataset, outer.lifecycle.orElse(inner.lifecycle), outer.previous.orElse(inner.previous))
+    Output(
+      dataset,
+      outer.lifecycle.orElse(inner.lifecycle),
+      outer.previous.orElse(inner.previous),
+      outer.isStaged || inner.isStaged)
   }
 }

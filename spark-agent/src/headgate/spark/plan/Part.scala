@@ -8,11 +8,23 @@ final class Part(val execution: Execution, val plan: LogicalPlan, settings: Read
   val site = new Site(execution.query, settings)
   val tables = new Tables(site)
   val leaves = new Leaves(site, tables, continues)
-  private val commands = new Commands(site, tables, leaves)
+  private val commands = Part.commands(new Site(execution.query, settings.copy(targets = Nil)), continues)
 
   lazy val deeds: Seq[Deed] = Part.topCommands(plan).flatMap(deedOf)
 
-  def deedOf(node: LogicalPlan): Option[Deed] = Reflect.guarded(commands.of(node)).flatten
+  def deedOf(node: LogicalPlan): Option[Deed] = Reflect.guarded(commands.of(node)).flatten.map(published)
+
+  // Commands name things by where they lie: only then is a write to staging another one than a write to its target.
+  private def published(deed: Deed): Deed =
+    deed.copy(outputs = deed.outputs.map(published), inputs = deed.inputs.map(published))
+
+  private def published(output: Output): Output = site.targetOf(output.dataset.id).fold(output) { id =>
+    output.copy(dataset = output.dataset.copy(id = id), isStaged = true)
+  }
+
+  private def published(input: Dataset): Dataset = site.targetOf(input.id).fold(input) { id =>
+    input.copy(id = id, sourceUri = Some(Locations.uri(id)))
+  }
 
   def readsNothing: Boolean = deeds.exists(_.readsNothing)
 
@@ -26,6 +38,11 @@ final class Part(val execution: Execution, val plan: LogicalPlan, settings: Read
 
 object Part {
   private val StreamWrites = Seq("WriteToMicroBatch", "WriteToContinuous")
+
+  private def commands(site: Site, continues: Long => Boolean): Commands = {
+    val tables = new Tables(site)
+    new Commands(site, tables, new Leaves(site, tables, continues))
+  }
 
   /** A WITH clause and a multi-insert put their commands below a node of another kind. */
   def topCommands(plan: LogicalPlan): Seq[LogicalPlan] = plan match {

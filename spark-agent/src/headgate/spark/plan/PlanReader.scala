@@ -5,8 +5,11 @@ import org.apache.spark.sql.execution.QueryExecution
 /** One SQL execution as the listener saw it. */
 final case class Execution(id: Long, name: String, query: QueryExecution, failed: Boolean)
 
+/** Where a staging path will be published: to a path, or to the dataset of a namespace and a name. */
+final case class Target(staging: String, name: String, namespace: Option[String] = None)
+
 /** Settings of one action: whether literals are masked, and where staging paths will be published. */
-final case class ReadSettings(maskLiterals: Boolean = false, targets: Seq[(String, String)] = Nil)
+final case class ReadSettings(maskLiterals: Boolean = false, targets: Seq[Target] = Nil)
 
 /** Puts the executions of one user action together. */
 object PlanReader {

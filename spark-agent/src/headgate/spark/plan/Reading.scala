@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 
 /** The executions of one user action, root first, put together. */
 private[plan] final class Reading(executions: Seq[Execution], settings: ReadSettings) {
+  import Reading._
 
   private val plans: Seq[(Execution, LogicalPlan)] =
     executions.flatMap(one => Reflect.guarded(one.query.analyzed).map(one -> _))
@@ -71,7 +72,7 @@ private[plan] final class Reading(executions: Seq[Execution], settings: ReadSett
     val lost = mutable.LinkedHashSet.empty[String]
     for (part <- parts; deed <- part.deeds; ids = idsOf(deed) if ids.exists(!found.contains(_))) {
       val columns = new Columns(part.inputs(ids.toSet).idOf, settings, foreign)
-      Reflect.guarded(followed(columns, deed)).flatten.filter(Reading.saysSomething).foreach { lineage =>
+      Reflect.guarded(followed(columns, deed)).flatten.map(shown(_, deed)).filter(saysSomething).foreach { lineage =>
         ids.filterNot(found.contains).foreach(found.put(_, lineage))
       }
       lost ++= columns.lost
@@ -100,6 +101,12 @@ private[plan] final class Reading(executions: Seq[Execution], settings: ReadSett
 }
 
 private object Reading {
+  // What the engine adds to rows in staging, and takes off again before they are published.
+  private val OwnColumns = "_headgate_"
+
+  private def shown(lineage: ColumnLineage, deed: Deed): ColumnLineage =
+    if (deed.outputs.exists(_.isStaged)) lineage.without(_.startsWith(OwnColumns)) else lineage
+
   private def saysSomething(lineage: ColumnLineage): Boolean =
     lineage.dataset.nonEmpty || lineage.fields.exists(_._2.nonEmpty)
 }

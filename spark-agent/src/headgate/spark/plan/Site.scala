@@ -47,12 +47,14 @@ final class Site(query: QueryExecution, settings: ReadSettings) {
     Reflect.guarded(catalog.isTempView(identifier)).getOrElse(false)
 
   /** A path at or below a staging prefix goes by the name of the target it will be published to. */
-  def published(id: DatasetId): DatasetId =
-    targets.collectFirst { case (staging, target) if Locations.isWithin(id, staging) => target }.getOrElse(id)
+  def targetOf(id: DatasetId): Option[DatasetId] =
+    targets.collectFirst { case (staging, target) if Locations.isWithin(id, staging) => target }
+
+  private def published(id: DatasetId): DatasetId = targetOf(id).getOrElse(id)
 
   private lazy val targets: Seq[(DatasetId, DatasetId)] = for {
-    (from, to) <- settings.targets
-    staging <- Locations.of(from, defaultFs)
-    target <- Locations.of(to, defaultFs)
+    one <- settings.targets
+    staging <- Locations.of(one.staging, defaultFs)
+    target <- one.namespace.map(DatasetId(_, one.name)).orElse(Locations.of(one.name, defaultFs))
   } yield (staging, target)
 }
