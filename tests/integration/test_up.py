@@ -19,9 +19,9 @@ import asyncpg
 import httpx
 import pytest
 
-from headgate.cli import claim
 from headgate.client import HeadgateClient
 from headgate.errors import HeadgateError, Unauthenticated
+from headgate.local import claim
 from headgate.server.db.embedded import EmbeddedPostgres
 from tests.support.up import HEADGATE, Up, an_event, environment, headgate, wait_until
 
@@ -399,7 +399,7 @@ def test_the_demo_checks_what_it_prints(folder: Path) -> None:
             env=environment(CI="true", HEADGATE_DEMO_DIR=str(folder / "demo")),
             capture_output=True,
             text=True,
-            timeout=400,
+            timeout=1200,
             check=False,
         )
 

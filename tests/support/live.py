@@ -16,8 +16,8 @@ import asyncpg
 import httpx
 import uvloop
 
-from headgate.cli.claim import port, url_of
 from headgate.cli.operate import HttpServer
+from headgate.local.claim import port, url_of
 from headgate.server.accounts.store import bootstrap
 from headgate.server.app import create_app
 from headgate.server.db.pool import Database

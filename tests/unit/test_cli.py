@@ -14,11 +14,12 @@ import pytest
 from typer.testing import CliRunner
 
 from headgate import client as client_module
-from headgate.cli import claim, console, credentials, keys, logs, replay
-from headgate.cli.credentials import Credentials
+from headgate.cli import console, keys, logs, replay
 from headgate.cli.delivery import Tally
 from headgate.cli.main import app, run
 from headgate.errors import ConfigError, Conflict, NotFound
+from headgate.local import claim, credentials
+from headgate.local.credentials import Credentials
 
 COMMANDS = [
     "",

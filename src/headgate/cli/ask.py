@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
 
 import typer
 
-from headgate.cli import console, credentials
+from headgate.cli import console
 from headgate.errors import FieldError, HeadgateError, InvalidFields
+from headgate.local import credentials
 
 if TYPE_CHECKING:
     from headgate.client import Call
@@ -53,17 +55,32 @@ def question(
     def register(word: Callable[..., Question]) -> Callable[..., Question]:
         def command(url: str | None, api_key: str | None, data_dir: Path, as_json: bool, **given: Any) -> None:
             asked = word(**given)
-            to = credentials.target(url, api_key, data_dir)
+            with server(url, api_key, data_dir) as to:
+                answer = _ask(to, asked.raw() if as_json else asked)
             if as_json:
-                show_json(_ask(to, asked.raw()))
+                show_json(answer)
             else:
-                show(_ask(to, asked), **_wanted_by(show, given))
+                show(answer, **_wanted_by(show, given))
 
         _take_on(command, word)
         app.command(name)(command)
         return word
 
     return register
+
+
+@contextmanager
+def server(url: str | None, api_key: str | None, data_dir: Path) -> Iterator[credentials.Target]:
+    """Whom to ask: who was named, else `headgate up`, else the store that runs of pipelines keep in this folder."""
+    is_own = url is None and not (data_dir / credentials.FILE).exists()
+    if not is_own or not (data_dir / "store" / credentials.FILE).exists():
+        yield credentials.target(url, api_key, data_dir)
+        return
+    from headgate.pipelines.home import Home, embedded
+
+    console.note(f"asking the store of the pipelines here ({data_dir / 'store'})")
+    with embedded(Home(data_dir)) as found:
+        yield credentials.Target(str(found.url), found.api_key)
 
 
 def show_json(answer: object) -> None:

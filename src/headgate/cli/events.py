@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headgate.cli import ask, console, credentials
+from headgate.cli import ask, console
 from headgate.cli.ask import ApiKey, AsJson, DataDir, Url, moment
+from headgate.local import credentials
 
 if TYPE_CHECKING:
     from headgate.client import HeadgateClient

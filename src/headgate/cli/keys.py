@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headgate.cli import console, credentials
+from headgate.cli import console
 from headgate.errors import Conflict, NotFound
+from headgate.local import credentials
 
 if TYPE_CHECKING:
     from headgate.client import HeadgateClient

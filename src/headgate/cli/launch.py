@@ -15,11 +15,12 @@ import asyncpg
 import typer
 from pydantic import ValidationError
 
-from headgate.cli import claim, console, credentials, logs, operate
-from headgate.cli.credentials import Credentials
+from headgate.cli import console, logs, operate
 from headgate.cli.interrupts import Interrupts
 from headgate.cli.operate import HttpServer, Loop, Stop
 from headgate.errors import ConfigError, EmbeddedPostgresError, Unavailable
+from headgate.local import claim, credentials
+from headgate.local.credentials import Credentials
 from headgate.server.accounts.store import bootstrap
 from headgate.server.app import create_app
 from headgate.server.db.embedded import EmbeddedPostgres

@@ -8,9 +8,25 @@ from typing import Annotated
 
 import typer
 
-from headgate.cli import aliases, console, datasets, events, jobs, keys, lineage, replay, schema, search, spark
-from headgate.cli.credentials import DEFAULT_DATA_DIR
+from headgate.cli import (
+    aliases,
+    console,
+    datasets,
+    events,
+    jobs,
+    keys,
+    lineage,
+    pipelines,
+    quarantine,
+    replay,
+    scaffold,
+    schema,
+    search,
+    spark,
+    story,
+)
 from headgate.errors import HeadgateError
+from headgate.local.credentials import DEFAULT_DATA_DIR
 
 EXIT_BUG, EXIT_USER, EXIT_INTERRUPTED = 1, 2, 130
 
@@ -75,6 +91,10 @@ def migrate() -> None:
     typer.echo("\n".join(f"applied {name}" for name in applied) or "up to date")
 
 
+app.command("init")(scaffold.init)
+pipelines.add_to(app)
+app.command("story")(story.story)
+app.add_typer(quarantine.app, name="quarantine")
 app.command("replay")(replay.replay)
 search.add_to(app)
 app.add_typer(lineage.app, name="lineage")
@@ -103,7 +123,10 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line and return its exit code: 0, 2 for user errors, 1 for bugs, 130 for Ctrl-C."""
+    """Run one command line and return its exit code: 0, 2 for user errors, 1 for bugs, 130 for Ctrl-C.
+
+    A run of pipelines that a gate or a test has stopped ends with 3.
+    """
     try:
         result = app(arguments, prog_name="headgate", standalone_mode=False)
         return result if isinstance(result, int) else 0

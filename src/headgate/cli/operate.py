@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 import uvicorn
 import uvloop
 
-from headgate.cli.claim import port_taken
 from headgate.cli.interrupts import Interrupts
 from headgate.errors import ConfigError, HeadgateError
+from headgate.local.claim import port_taken
 
 T = TypeVar("T")
 Loop = Callable[[asyncio.Event], Awaitable[None]]

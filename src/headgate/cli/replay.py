@@ -12,8 +12,8 @@ from typing import IO, TYPE_CHECKING, Annotated
 import typer
 
 from headgate.cli import console
-from headgate.cli.credentials import DEFAULT_DATA_DIR, target
 from headgate.errors import ConfigError, HeadgateError
+from headgate.local.credentials import DEFAULT_DATA_DIR, target
 
 if TYPE_CHECKING:
     from headgate.cli.delivery import Tally

@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 
 import typer
 
-from headgate.cli import ask, console, credentials
+from headgate.cli import ask, console
 from headgate.cli.ask import DataDir
 from headgate.errors import ConfigError
+from headgate.local import credentials
 
 if TYPE_CHECKING:
     from headgate.spark.compose import Server
