@@ -37,6 +37,24 @@ class ConfigError(HeadgateError):
     code = "config.invalid"
 
 
+class PipelineProblem(NamedTuple):
+    """One thing wrong with a pipeline file: where, what, and the way out."""
+
+    place: str
+    message: str
+    hint: str | None = None
+
+
+class InvalidPipeline(ConfigError):
+    """A pipeline file that cannot be run; all that is wrong with it is listed."""
+
+    def __init__(self, problems: Sequence[PipelineProblem]) -> None:
+        first = problems[0]
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        super().__init__(f"{first.place}: {first.message}{more}", hint=first.hint)
+        self.problems = list(problems)
+
+
 class Unparsable(HeadgateError):
     """The body is not what its content type says it is."""
 
