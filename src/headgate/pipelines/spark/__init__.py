@@ -1,0 +1,1 @@
+"""The engine of pipelines: the only part of them that imports pyspark."""
