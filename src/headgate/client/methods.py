@@ -10,6 +10,7 @@ from headgate.client import accounts, ingest, names
 from headgate.client import datasets as _datasets
 from headgate.client import events as _events
 from headgate.client import lineage as _lineage
+from headgate.client import pipelines as _pipelines
 from headgate.client import runs as _runs
 from headgate.client.http import Call
 
@@ -95,6 +96,14 @@ class Methods:
     job = Method(_runs.job)
     job_runs = Method(_runs.job_runs)
     job_summary = Method(_runs.job_summary)
+    pipelines = Method(_pipelines.pipelines)
+    pipeline = Method(_pipelines.pipeline)
+    pipeline_runs = Method(_pipelines.pipeline_runs)
+    pipeline_run = Method(_pipelines.pipeline_run)
+    pipeline_story = Method(_pipelines.pipeline_story)
+    node_history = Method(_pipelines.node_history)
+    last_published = Method(_pipelines.last_published)
+    quarantine_batches = Method(_pipelines.quarantine_batches)
     search = Method(names.search)
     aliases = Method(names.aliases)
     preview_alias = Method(names.preview_alias)

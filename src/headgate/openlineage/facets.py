@@ -17,6 +17,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from headgate.domain.schema import Field, schema_hash
+from headgate.openlineage.pipelines import FACETS as PIPELINE_FACETS
 from headgate.openlineage.stages import execution_totals, stage_row
 
 Count = Annotated[int, Meta(ge=0, le=9_223_372_036_854_775_807)]
@@ -258,11 +259,12 @@ _STRUCTS: Mapping[str, type[Struct]] = {
     "headgate_partition": PartitionFacet,
     "headgate_location": LocationFacet,
     "headgate_origin": OriginFacet,
+    **PIPELINE_FACETS,
 }
 
 
 # Measurements: no two are alike, so remembering them would only push out what repeats.
-_UNREPEATED = frozenset({"outputStatistics", "inputStatistics", "dataQualityMetrics"})
+_UNREPEATED = frozenset({"outputStatistics", "inputStatistics", "dataQualityMetrics", *PIPELINE_FACETS})
 
 
 class Facet(Struct, frozen=True, eq=False):

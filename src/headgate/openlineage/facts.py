@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from headgate.domain.names import DatasetName
 from headgate.openlineage.facets import SchemaValue
+from headgate.openlineage.pipelines import AlertFacet, NodeTold, PipelineTold
 
 
 class ColumnEdge(NamedTuple):
@@ -119,4 +120,7 @@ class Facts(Struct):
     metrics: list[Metric] = []
     tests: list[TestResult] = []
     stages: list[dict[str, Any]] = []
+    pipeline: PipelineTold | None = None
+    node: NodeTold | None = None
+    alerts: list[AlertFacet] = []
     invalid_facets: list[str] = []

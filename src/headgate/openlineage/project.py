@@ -28,7 +28,9 @@ from headgate.openlineage.facets import (
     StatisticsFacet,
 )
 from headgate.openlineage.facts import ColumnEdge, ColumnSet, DatasetUse, Facts, JobFacts, Metric, TestResult
+from headgate.openlineage.pipelines import NodeTold, PipelineTold
 from headgate.openlineage.validate import Checked, name_fits
+from headgate.pipelines.record import DatasetRef
 
 MAX_DATASETS = 10_000
 MAX_COLUMN_BYTES = 1000
@@ -154,9 +156,24 @@ class Projector:
         if (raw := facets.get("headgate_partition")) and (partition := _value(facts, "headgate_partition", raw)):
             facts.partition_context = {str(k): str(v) for k, v in (partition.context or {}).items()} or None
             facts.partition_key = _text(partition.key)
+        self._pipeline_facets(facts, facets)
         if raw := facets.get("test"):
             facts.is_test = True
             self._run_tests(facts, _value(facts, "test", raw))
+
+    def _pipeline_facets(self, facts: Facts, facets: Facets) -> None:
+        if (raw := facets.get("headgate_pipeline")) and (pipeline := _value(facts, "headgate_pipeline", raw)):
+            facts.pipeline = PipelineTold(pipeline, raw.body)
+        if (raw := facets.get("headgate_node")) and (node := _value(facts, "headgate_node", raw)):
+            batch = node.quarantine
+            quarantine = None if batch is None else self._reference(batch.dataset)
+            facts.node = NodeTold(node, raw.body, self._reference(node.output), quarantine)
+        if (raw := facets.get("headgate_alerts")) and (sent := _value(facts, "headgate_alerts", raw)):
+            facts.alerts = sent.alerts
+
+    def _reference(self, dataset: DatasetRef | None) -> DatasetName | None:
+        fits = dataset is not None and name_fits(dataset.namespace, dataset.name)
+        return self.name(dataset.namespace, dataset.name) if dataset is not None and fits else None
 
     def _run_tests(self, facts: Facts, facet: Any) -> None:
         if facet is None or facts.event_type == "START":

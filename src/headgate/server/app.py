@@ -24,6 +24,7 @@ from headgate.server.marquez import routes as marquez
 from headgate.server.metrics import routes as metrics
 from headgate.server.names import routes as names
 from headgate.server.notices import Notices
+from headgate.server.pipelines import routes as pipelines
 from headgate.server.quality import routes as quality
 from headgate.server.runs import routes as runs
 from headgate.server.search import routes as search
@@ -31,7 +32,7 @@ from headgate.server.telemetry import Telemetry
 from headgate.server.versions import routes as versions
 from headgate.settings import Settings
 
-SLICES = (catalog, versions, metrics, quality, lineage, columns, runs, search, events, names, marquez)
+SLICES = (catalog, versions, metrics, quality, lineage, columns, runs, pipelines, search, events, names, marquez)
 # Once for all applications of a process: FastAPI takes a while to work them out.
 ROUTES = included(
     [system.router, accounts.auth_router, accounts.organization_router, *(slice_.router for slice_ in SLICES)]

@@ -3795,12 +3795,17 @@ CREATE TABLE headgate.freshness_sla (
     last_updated_at timestamp with time zone,
     is_stale boolean DEFAULT false NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT freshness_sla_sla_hours_check CHECK ((sla_hours > (0)::numeric))
+    source text DEFAULT 'user'::text NOT NULL,
+    told_at timestamp with time zone,
+    CONSTRAINT freshness_sla_sla_hours_check CHECK ((sla_hours > (0)::numeric)),
+    CONSTRAINT freshness_sla_source_check CHECK ((source = ANY (ARRAY['user'::text, 'pipeline'::text])))
 );
 
 ALTER TABLE ONLY headgate.freshness_sla FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.freshness_sla OWNER TO headgate_owner;
+
+COMMENT ON COLUMN headgate.freshness_sla.told_at IS 'End of the run that said so; NULL where a person did';
 
 CREATE TABLE headgate.idempotency_keys (
     organization_id uuid NOT NULL,
@@ -4110,6 +4115,46 @@ ALTER TABLE ONLY headgate.name_patterns FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.name_patterns OWNER TO headgate_owner;
 
+CREATE TABLE headgate.node_runs (
+    organization_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    pipeline_run_id uuid,
+    project text NOT NULL COLLATE pg_catalog."C",
+    pipeline text NOT NULL COLLATE pg_catalog."C",
+    node text NOT NULL COLLATE pg_catalog."C",
+    attempt integer DEFAULT 1 NOT NULL,
+    status text DEFAULT 'running'::text NOT NULL,
+    rows_in bigint DEFAULT 0 NOT NULL,
+    rows_valid bigint DEFAULT 0 NOT NULL,
+    rows_quarantined bigint DEFAULT 0 NOT NULL,
+    rows_published bigint DEFAULT 0 NOT NULL,
+    gate jsonb,
+    tests integer DEFAULT 0 NOT NULL,
+    passed_tests integer DEFAULT 0 NOT NULL,
+    failed_tests integer DEFAULT 0 NOT NULL,
+    output_urn text,
+    output_label text,
+    started_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    handles_batch boolean DEFAULT false NOT NULL,
+    told_at timestamp with time zone,
+    told_rank smallint,
+    record jsonb NOT NULL,
+    CONSTRAINT node_runs_status_check CHECK ((status = ANY (ARRAY['running'::text, 'published'::text, 'stopped'::text, 'failed'::text, 'skipped'::text])))
+);
+
+ALTER TABLE ONLY headgate.node_runs FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.node_runs OWNER TO headgate_owner;
+
+COMMENT ON TABLE headgate.node_runs IS 'One row an attempt of a node';
+
+COMMENT ON COLUMN headgate.node_runs.handles_batch IS 'Whether it dealt with a quarantine batch of an earlier run: it is no part of the node''s history';
+
+COMMENT ON COLUMN headgate.node_runs.told_at IS 'As in pipeline_runs';
+
+COMMENT ON COLUMN headgate.node_runs.record IS 'The facet of the event that ended it or, before that, of the first';
+
 CREATE SEQUENCE headgate.organization_tenant_id
     START WITH 1
     INCREMENT BY 1
@@ -4163,6 +4208,115 @@ ALTER TABLE headgate.outbox ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE TABLE headgate.pipeline_alerts (
+    organization_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    alert_key bytea NOT NULL,
+    project text NOT NULL COLLATE pg_catalog."C",
+    pipeline text NOT NULL COLLATE pg_catalog."C",
+    node text,
+    event text NOT NULL,
+    channel text NOT NULL,
+    outcome text NOT NULL,
+    reason text,
+    message text,
+    sent_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY headgate.pipeline_alerts FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.pipeline_alerts OWNER TO headgate_owner;
+
+COMMENT ON COLUMN headgate.pipeline_alerts.alert_key IS 'Hash of all it says: every event of a run may tell of it again';
+
+CREATE TABLE headgate.pipeline_runs (
+    organization_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    project text NOT NULL COLLATE pg_catalog."C",
+    pipeline text NOT NULL COLLATE pg_catalog."C",
+    environment text,
+    file text,
+    status text DEFAULT 'running'::text NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    published_nodes integer DEFAULT 0 NOT NULL,
+    stopped_nodes integer DEFAULT 0 NOT NULL,
+    failed_nodes integer DEFAULT 0 NOT NULL,
+    skipped_nodes integer DEFAULT 0 NOT NULL,
+    running_nodes integer DEFAULT 0 NOT NULL,
+    rows_in bigint DEFAULT 0 NOT NULL,
+    rows_quarantined bigint DEFAULT 0 NOT NULL,
+    rows_published bigint DEFAULT 0 NOT NULL,
+    told_at timestamp with time zone,
+    told_rank smallint,
+    record jsonb,
+    CONSTRAINT pipeline_runs_status_check CHECK ((status = ANY (ARRAY['running'::text, 'published'::text, 'stopped'::text, 'failed'::text, 'skipped'::text])))
+);
+
+ALTER TABLE ONLY headgate.pipeline_runs FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.pipeline_runs OWNER TO headgate_owner;
+
+COMMENT ON TABLE headgate.pipeline_runs IS 'One row a run of a pipeline; made by the first event of it or of one of its nodes';
+
+COMMENT ON COLUMN headgate.pipeline_runs.published_nodes IS 'Nodes by how their latest attempt ended; as the columns after it';
+
+COMMENT ON COLUMN headgate.pipeline_runs.rows_in IS 'Over the latest attempts of all nodes; as the columns after it';
+
+COMMENT ON COLUMN headgate.pipeline_runs.told_at IS 'Time of the event that ended it: of several the earliest counts';
+
+COMMENT ON COLUMN headgate.pipeline_runs.told_rank IS 'Of events of the same time FAIL (0), ABORT (1), COMPLETE (2)';
+
+COMMENT ON COLUMN headgate.pipeline_runs.record IS 'The facet of that event; NULL while only nodes were heard of';
+
+CREATE TABLE headgate.pipeline_watermarks (
+    organization_id uuid NOT NULL,
+    project text NOT NULL COLLATE pg_catalog."C",
+    pipeline text NOT NULL COLLATE pg_catalog."C",
+    node text NOT NULL COLLATE pg_catalog."C",
+    column_name text NOT NULL COLLATE pg_catalog."C",
+    value text NOT NULL,
+    run_id uuid NOT NULL,
+    updated_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY headgate.pipeline_watermarks FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.pipeline_watermarks OWNER TO headgate_owner;
+
+COMMENT ON COLUMN headgate.pipeline_watermarks.updated_at IS 'End of the published run that it is from, the latest there is';
+
+CREATE TABLE headgate.quarantine_batches (
+    organization_id uuid NOT NULL,
+    project text NOT NULL COLLATE pg_catalog."C",
+    pipeline text NOT NULL COLLATE pg_catalog."C",
+    node text NOT NULL COLLATE pg_catalog."C",
+    batch_id text NOT NULL COLLATE pg_catalog."C",
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    run_id uuid NOT NULL,
+    location text NOT NULL,
+    dataset_urn text NOT NULL,
+    rows bigint NOT NULL,
+    failed_tests jsonb NOT NULL,
+    rejected_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone,
+    made_at timestamp with time zone,
+    state text NOT NULL,
+    changed_at timestamp with time zone NOT NULL,
+    changed_by uuid NOT NULL,
+    CONSTRAINT quarantine_batches_state_check CHECK ((state = ANY (ARRAY['open'::text, 'replayed'::text, 'discarded'::text, 'expired'::text, 'gate_aborted'::text])))
+);
+
+ALTER TABLE ONLY headgate.quarantine_batches FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.quarantine_batches OWNER TO headgate_owner;
+
+COMMENT ON COLUMN headgate.quarantine_batches.id IS 'For cursors only';
+
+COMMENT ON COLUMN headgate.quarantine_batches.made_at IS 'End of the run that wrote it, the last of them if it was written again; NULL while only a change was heard of';
+
+COMMENT ON COLUMN headgate.quarantine_batches.changed_at IS 'End of the run that the state is from: of several the latest counts';
 
 CREATE VIEW headgate.recent_incidents_summary AS
  SELECT t.organization_id,
@@ -4469,6 +4623,9 @@ ALTER TABLE ONLY headgate.lineage_events_default
 ALTER TABLE ONLY headgate.name_patterns
     ADD CONSTRAINT name_patterns_pkey PRIMARY KEY (organization_id, name);
 
+ALTER TABLE ONLY headgate.node_runs
+    ADD CONSTRAINT node_runs_pkey PRIMARY KEY (organization_id, run_id);
+
 ALTER TABLE ONLY headgate.organizations
     ADD CONSTRAINT organizations_pkey PRIMARY KEY (id);
 
@@ -4483,6 +4640,18 @@ ALTER TABLE ONLY headgate.organizations
 
 ALTER TABLE ONLY headgate.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY headgate.pipeline_alerts
+    ADD CONSTRAINT pipeline_alerts_pkey PRIMARY KEY (organization_id, run_id, alert_key);
+
+ALTER TABLE ONLY headgate.pipeline_runs
+    ADD CONSTRAINT pipeline_runs_pkey PRIMARY KEY (organization_id, run_id);
+
+ALTER TABLE ONLY headgate.pipeline_watermarks
+    ADD CONSTRAINT pipeline_watermarks_pkey PRIMARY KEY (organization_id, project, pipeline, node, column_name);
+
+ALTER TABLE ONLY headgate.quarantine_batches
+    ADD CONSTRAINT quarantine_batches_pkey PRIMARY KEY (organization_id, project, pipeline, node, batch_id);
 
 ALTER TABLE ONLY headgate.refused_events
     ADD CONSTRAINT refused_events_pkey PRIMARY KEY (id);
@@ -4603,9 +4772,25 @@ CREATE INDEX lineage_events_run ON ONLY headgate.lineage_events USING btree (org
 
 CREATE INDEX lineage_events_default_organization_id_run_id_event_time_idx ON headgate.lineage_events_default USING btree (organization_id, run_id, event_time) WHERE (run_id IS NOT NULL);
 
+CREATE INDEX node_runs_attempts ON headgate.node_runs USING btree (organization_id, pipeline_run_id, node, attempt DESC, started_at DESC) WHERE (pipeline_run_id IS NOT NULL);
+
+CREATE INDEX node_runs_latest ON headgate.node_runs USING btree (organization_id, project, pipeline, node, started_at DESC, run_id DESC) WHERE (NOT handles_batch);
+
+CREATE INDEX node_runs_published ON headgate.node_runs USING btree (organization_id, project, pipeline, node, ended_at DESC, run_id DESC) WHERE ((status = 'published'::text) AND (NOT handles_batch));
+
 CREATE INDEX outbox_dataset_stats ON headgate.outbox USING btree (organization_id, id) WHERE (kind = 'dataset_stats'::text);
 
 CREATE UNIQUE INDEX outbox_recurring ON headgate.outbox USING btree (organization_id, kind) WHERE (repeat_s IS NOT NULL);
+
+CREATE INDEX pipeline_alerts_sent ON headgate.pipeline_alerts USING btree (organization_id, project, pipeline, sent_at DESC);
+
+CREATE INDEX pipeline_runs_listed ON headgate.pipeline_runs USING btree (organization_id, project, pipeline, started_at DESC, run_id DESC);
+
+CREATE INDEX quarantine_batches_listed ON headgate.quarantine_batches USING btree (organization_id, rejected_at DESC, id DESC);
+
+CREATE INDEX quarantine_batches_node ON headgate.quarantine_batches USING btree (organization_id, project, pipeline, node, rejected_at DESC, id DESC);
+
+CREATE INDEX quarantine_batches_state ON headgate.quarantine_batches USING btree (organization_id, state, rejected_at DESC, id DESC);
 
 CREATE INDEX refused_events_organization ON headgate.refused_events USING btree (organization_id, received_at DESC);
 
@@ -4835,6 +5020,8 @@ CREATE POLICY lookup ON headgate.users TO headgate_owner USING (true);
 
 ALTER TABLE headgate.name_patterns ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE headgate.node_runs ENABLE ROW LEVEL SECURITY;
+
 CREATE POLICY organization ON headgate.alias_rules USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
 CREATE POLICY organization ON headgate.api_keys USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
@@ -4885,9 +5072,19 @@ CREATE POLICY organization ON headgate.lineage_events USING ((organization_id = 
 
 CREATE POLICY organization ON headgate.name_patterns USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
+CREATE POLICY organization ON headgate.node_runs USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
 CREATE POLICY organization ON headgate.organizations USING ((id = ( SELECT headgate.current_organization() AS current_organization)));
 
 CREATE POLICY organization ON headgate.outbox USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.pipeline_alerts USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.pipeline_runs USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.pipeline_watermarks USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.quarantine_batches USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
 CREATE POLICY organization ON headgate.refused_events USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
@@ -4912,6 +5109,14 @@ CREATE POLICY organization ON headgate.users USING ((organization_id = ( SELECT 
 ALTER TABLE headgate.organizations ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.outbox ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.pipeline_alerts ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.pipeline_runs ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.pipeline_watermarks ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.quarantine_batches ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.refused_events ENABLE ROW LEVEL SECURITY;
 
@@ -5023,6 +5228,8 @@ GRANT SELECT ON TABLE headgate.lineage_impact_analysis TO headgate_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.name_patterns TO headgate_app;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.node_runs TO headgate_app;
+
 GRANT USAGE ON SEQUENCE headgate.organization_tenant_id TO headgate_app;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE headgate.organizations TO headgate_app;
@@ -5030,6 +5237,14 @@ GRANT SELECT,INSERT,UPDATE ON TABLE headgate.organizations TO headgate_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.outbox TO headgate_app;
 
 GRANT USAGE ON SEQUENCE headgate.outbox_id_seq TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.pipeline_alerts TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.pipeline_runs TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.pipeline_watermarks TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.quarantine_batches TO headgate_app;
 
 GRANT SELECT ON TABLE headgate.recent_incidents_summary TO headgate_app;
 

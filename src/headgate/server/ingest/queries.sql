@@ -288,3 +288,150 @@ UPDATE schema_versions
  WHERE organization_id = $1
    AND dataset_id = $2
    AND id = $3;
+
+-- name: upsert_pipeline_runs
+-- Runs of pipelines. The earliest event that ends one tells how; a row without a record knows it from a node only.
+INSERT INTO pipeline_runs AS t (organization_id, run_id, project, pipeline, environment, file, status, started_at,
+                                ended_at, told_at, told_rank, record)
+SELECT $1, u.run_id, u.project, u.pipeline, u.environment, u.file, coalesce(u.status, 'running'), u.started_at,
+       u.ended_at, u.told_at, u.told_rank, u.record::jsonb
+  FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::timestamptz[],
+              $9::timestamptz[], $10::timestamptz[], $11::smallint[], $12::text[])
+       AS u (run_id, project, pipeline, environment, file, status, started_at, ended_at, told_at, told_rank, record)
+ ORDER BY u.run_id
+ON CONFLICT (organization_id, run_id) DO UPDATE
+   SET (project, pipeline, environment, file, status, started_at, ended_at, told_at, told_rank, record) = (
+         SELECT CASE WHEN w.tells THEN EXCLUDED.project ELSE t.project END,
+                CASE WHEN w.tells THEN EXCLUDED.pipeline ELSE t.pipeline END,
+                CASE WHEN w.tells THEN coalesce(EXCLUDED.environment, t.environment)
+                     ELSE coalesce(t.environment, EXCLUDED.environment) END,
+                CASE WHEN w.tells THEN coalesce(EXCLUDED.file, t.file) ELSE coalesce(t.file, EXCLUDED.file) END,
+                CASE WHEN w.ends THEN EXCLUDED.status ELSE t.status END,
+                least(t.started_at, EXCLUDED.started_at),
+                CASE WHEN w.ends THEN EXCLUDED.ended_at ELSE t.ended_at END,
+                CASE WHEN w.ends THEN EXCLUDED.told_at ELSE t.told_at END,
+                CASE WHEN w.ends THEN EXCLUDED.told_rank ELSE t.told_rank END,
+                CASE WHEN w.tells THEN EXCLUDED.record ELSE t.record END
+           FROM (SELECT e.ends, e.ends OR (t.record IS NULL AND EXCLUDED.record IS NOT NULL) AS tells
+                   FROM (SELECT EXCLUDED.told_at IS NOT NULL
+                                AND (t.told_at IS NULL
+                                  OR (EXCLUDED.told_at, EXCLUDED.told_rank) < (t.told_at, t.told_rank)) AS ends) e) w);
+
+-- name: upsert_node_runs
+-- Attempts of nodes, under the same rule.
+INSERT INTO node_runs AS t (organization_id, run_id, pipeline_run_id, project, pipeline, node, attempt, status, rows_in,
+                            rows_valid, rows_quarantined, rows_published, gate, tests, passed_tests, failed_tests,
+                            output_urn, output_label, started_at, ended_at, handles_batch, told_at, told_rank, record)
+SELECT $1, u.run_id, u.pipeline_run_id, u.project, u.pipeline, u.node, u.attempt, coalesce(u.status, 'running'),
+       u.rows_in, u.rows_valid, u.rows_quarantined, u.rows_published, u.gate::jsonb, u.tests, u.passed_tests,
+       u.failed_tests, u.output_urn, u.output_label, u.started_at, u.ended_at, u.handles_batch, u.told_at, u.told_rank,
+       u.record::jsonb
+  FROM unnest($2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::integer[], $8::text[], $9::bigint[],
+              $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::integer[], $15::integer[], $16::integer[],
+              $17::text[], $18::text[], $19::timestamptz[], $20::timestamptz[], $21::boolean[], $22::timestamptz[],
+              $23::smallint[], $24::text[])
+       AS u (run_id, pipeline_run_id, project, pipeline, node, attempt, status, rows_in, rows_valid, rows_quarantined,
+             rows_published, gate, tests, passed_tests, failed_tests, output_urn, output_label, started_at, ended_at,
+             handles_batch, told_at, told_rank, record)
+ ORDER BY u.run_id
+ON CONFLICT (organization_id, run_id) DO UPDATE
+   SET (pipeline_run_id, project, pipeline, node, attempt, status, rows_in, rows_valid, rows_quarantined,
+        rows_published, gate, tests, passed_tests, failed_tests, output_urn, output_label, started_at, ended_at,
+        handles_batch, told_at, told_rank, record) = (
+         SELECT coalesce(n.pipeline_run_id, t.pipeline_run_id, EXCLUDED.pipeline_run_id), n.project, n.pipeline, n.node,
+                n.attempt, n.status, n.rows_in, n.rows_valid, n.rows_quarantined, n.rows_published, n.gate, n.tests,
+                n.passed_tests, n.failed_tests, n.output_urn, n.output_label,
+                least(t.started_at, EXCLUDED.started_at), n.ended_at, n.handles_batch, n.told_at, n.told_rank, n.record
+           FROM (SELECT EXCLUDED.told_at IS NOT NULL
+                        AND (t.told_at IS NULL
+                          OR (EXCLUDED.told_at, EXCLUDED.told_rank) < (t.told_at, t.told_rank)) AS ends) e
+          CROSS JOIN LATERAL (SELECT EXCLUDED.* WHERE e.ends UNION ALL SELECT t.* WHERE NOT e.ends) n);
+
+-- name: count_nodes
+-- Nodes of runs by how their latest attempt ended, and the rows that went through them.
+UPDATE pipeline_runs p
+   SET published_nodes = c.published,
+       stopped_nodes = c.stopped,
+       failed_nodes = c.failed,
+       skipped_nodes = c.skipped,
+       running_nodes = c.running,
+       rows_in = least(c.rows_in, 9223372036854775807),
+       rows_quarantined = least(c.rows_quarantined, 9223372036854775807),
+       rows_published = least(c.rows_published, 9223372036854775807)
+  FROM unnest($2::uuid[]) AS u (run_id)
+ CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE l.status = 'published') AS published,
+                            count(*) FILTER (WHERE l.status = 'stopped') AS stopped,
+                            count(*) FILTER (WHERE l.status = 'failed') AS failed,
+                            count(*) FILTER (WHERE l.status = 'skipped') AS skipped,
+                            count(*) FILTER (WHERE l.status = 'running') AS running,
+                            coalesce(sum(l.rows_in), 0) AS rows_in,
+                            coalesce(sum(l.rows_quarantined), 0) AS rows_quarantined,
+                            coalesce(sum(l.rows_published), 0) AS rows_published
+                       FROM (SELECT DISTINCT ON (n.node) n.status, n.rows_in, n.rows_quarantined, n.rows_published
+                               FROM node_runs n
+                              WHERE n.organization_id = $1
+                                AND n.pipeline_run_id = u.run_id
+                              ORDER BY n.node, n.attempt DESC, n.started_at DESC, n.run_id) l) c
+ WHERE p.organization_id = $1
+   AND p.run_id = u.run_id;
+
+-- name: upsert_quarantine_batches
+-- Batches in quarantine: what they hold as the latest run to write them says, their state as the latest to touch them.
+INSERT INTO quarantine_batches AS t (organization_id, project, pipeline, node, batch_id, run_id, location, dataset_urn,
+                                     rows, failed_tests, rejected_at, expires_at, made_at, state, changed_at,
+                                     changed_by)
+SELECT $1, u.project, u.pipeline, u.node, u.batch_id, u.run_id, u.location, u.dataset_urn, u.rows,
+       u.failed_tests::jsonb, u.rejected_at, u.expires_at, u.made_at, u.state, u.changed_at, u.run_id
+  FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::uuid[], $7::text[], $8::text[], $9::bigint[],
+              $10::text[], $11::timestamptz[], $12::timestamptz[], $13::timestamptz[], $14::text[], $15::timestamptz[])
+       AS u (project, pipeline, node, batch_id, run_id, location, dataset_urn, rows, failed_tests, rejected_at,
+             expires_at, made_at, state, changed_at)
+ON CONFLICT (organization_id, project, pipeline, node, batch_id) DO UPDATE
+   SET (run_id, location, dataset_urn, rows, failed_tests, rejected_at, expires_at, made_at) = (
+         SELECT n.run_id, n.location, n.dataset_urn, n.rows, n.failed_tests, n.rejected_at, n.expires_at, n.made_at
+           FROM (SELECT EXCLUDED.made_at IS NOT NULL
+                        AND (t.made_at IS NULL OR (EXCLUDED.made_at, EXCLUDED.run_id) > (t.made_at, t.run_id))
+                          AS makes) m
+          CROSS JOIN LATERAL (SELECT EXCLUDED.* WHERE m.makes UNION ALL SELECT t.* WHERE NOT m.makes) n),
+       (state, changed_at, changed_by) = (
+         SELECT CASE WHEN c.changes THEN EXCLUDED.state ELSE t.state END,
+                CASE WHEN c.changes THEN EXCLUDED.changed_at ELSE t.changed_at END,
+                CASE WHEN c.changes THEN EXCLUDED.changed_by ELSE t.changed_by END
+           FROM (SELECT (EXCLUDED.changed_at, EXCLUDED.made_at IS NULL, EXCLUDED.changed_by)
+                        > (t.changed_at, t.state NOT IN ('open', 'gate_aborted'), t.changed_by) AS changes) c);
+
+-- name: move_watermarks
+-- How far published runs have read: the run that ended last says it.
+INSERT INTO pipeline_watermarks AS t (organization_id, project, pipeline, node, column_name, value, run_id, updated_at)
+SELECT $1, u.project, u.pipeline, u.node, u.column_name, u.value, u.run_id, u.updated_at
+  FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::uuid[], $8::timestamptz[])
+       AS u (project, pipeline, node, column_name, value, run_id, updated_at)
+ON CONFLICT (organization_id, project, pipeline, node, column_name) DO UPDATE
+   SET value = EXCLUDED.value,
+       run_id = EXCLUDED.run_id,
+       updated_at = EXCLUDED.updated_at
+ WHERE (EXCLUDED.updated_at, EXCLUDED.run_id) > (t.updated_at, t.run_id);
+
+-- name: upsert_freshness
+-- How old datasets may become, as the pipelines that write them say; what a person has set stays.
+INSERT INTO freshness_sla AS t (organization_id, dataset_id, sla_hours, source, told_at)
+SELECT DISTINCT ON (a.dataset_id) $1, a.dataset_id, u.hours::numeric, 'pipeline', u.told_at
+  FROM unnest($2::text[], $3::text[], $4::double precision[], $5::timestamptz[]) AS u (namespace, name, hours, told_at)
+  JOIN dataset_aliases a ON a.organization_id = $1 AND a.namespace = u.namespace AND a.name = u.name
+ ORDER BY a.dataset_id, u.told_at DESC
+ON CONFLICT (organization_id, dataset_id) DO UPDATE
+   SET sla_hours = EXCLUDED.sla_hours,
+       told_at = EXCLUDED.told_at
+ WHERE t.source = 'pipeline'
+   AND EXCLUDED.told_at >= t.told_at;
+
+-- name: insert_alerts
+-- Alerts that runs have sent, each once.
+INSERT INTO pipeline_alerts (organization_id, run_id, alert_key, project, pipeline, node, event, channel, outcome,
+                             reason, message, sent_at)
+SELECT $1, u.run_id, u.alert_key, u.project, u.pipeline, u.node, u.event, u.channel, u.outcome, u.reason, u.message,
+       u.sent_at
+  FROM unnest($2::uuid[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
+              $10::text[], $11::text[], $12::timestamptz[])
+       AS u (run_id, alert_key, project, pipeline, node, event, channel, outcome, reason, message, sent_at)
+ON CONFLICT (organization_id, run_id, alert_key) DO NOTHING;

@@ -19,6 +19,7 @@ from headgate.server.ingest.context import Context, Q, as_columns, write_touches
 from headgate.server.ingest.counters import IngestCounters
 from headgate.server.ingest.edges import EdgeSpan, fold_edges, has_too_many_edges, touch_completed
 from headgate.server.ingest.memory import EdgeKey, GroupMemory, Touches
+from headgate.server.ingest.pipelines import store_pipelines, tells_of_pipelines
 from headgate.server.ingest.quality import store_stages, store_tests
 from headgate.server.ingest.renames import carry_renamed, is_renamed
 from headgate.server.ingest.rows import (
@@ -201,6 +202,7 @@ class IngestStore:
             ("tests", [facts for facts in accepted if facts.tests], store_tests),
             ("stages", [facts for facts in accepted if facts.stages], store_stages),
             ("symlinks", [content for content in facets if content.use.symlinks], link_symlinks),
+            ("pipelines", [facts for facts in accepted if tells_of_pipelines(facts)], store_pipelines),
         ]
         for name, rows, step in steps:
             if rows:
