@@ -30,6 +30,8 @@ class Graph:
 
     leaves: Mapping[str, Leaf]
     steps: Mapping[str, Sequence[Step]] = field(default_factory=dict)
+    # Whether it ends at some depth, where further steps only lead back.
+    is_cut: bool = True
 
 
 def lines(graph: Graph, root: str) -> Iterator[str]:
@@ -59,8 +61,8 @@ def _text(leaf: Leaf, step: Step) -> str:
 
 
 def _steps(graph: Graph, node: str, deepest: int) -> list[tuple[Step, bool]]:
-    """The steps from a dataset, by name; none from the last level, whose further steps only lead back."""
-    if graph.leaves[node].depth == deepest:
+    """The steps from a dataset, by name; none from the last level of a graph that is cut there."""
+    if graph.is_cut and graph.leaves[node].depth == deepest:
         return []
     found = sorted(graph.steps.get(node, ()), key=lambda step: graph.leaves[step.to].label)
     return [(step, place == len(found) - 1) for place, step in enumerate(found)]
