@@ -1,4 +1,4 @@
-"""The demo: starts a server, sends it two days of a small shop's events, and shows what to do next.
+"""The demo: starts a server, sends it a shop's events, runs a Spark job and days of pipelines, and shows what to ask.
 
 With CI=true it runs the commands that it printed, checks their answers, and stops.
 """
@@ -22,13 +22,15 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
+import taxi_days
 import typer
 
-from headgate.cli import claim, console, credentials
-from headgate.cli.credentials import Credentials
+from headgate.cli import console
 from headgate.cli.main import run as headgate
 from headgate.client import HeadgateClient
 from headgate.errors import HeadgateError, Unavailable
+from headgate.local import claim, credentials
+from headgate.local.credentials import Credentials
 
 HOST, PORT = "127.0.0.1", 8642
 EVENTS = Path(__file__).parent / "shop" / "events.ndjson"
@@ -47,7 +49,7 @@ QUESTIONS = (
 # What the PySpark job's own lineage answers, when there is a Java to run it.
 SPARK_QUESTIONS = (
     ("What did the PySpark job compute?", "lineage upstream revenue_by_country --columns", "amount → revenue"),
-    ("What did it do, step by step?", "jobs list --limit 10", "revenue.write."),
+    ("What did it do, step by step?", "jobs list --limit 20", "revenue.write."),
 )
 
 
@@ -76,7 +78,7 @@ def main() -> None:
         with _server(data_dir, port) as server:
             known = _await_ready(server, data_dir, url=f"http://{HOST}:{port}")
             _replay(known, data_dir)
-            questions = QUESTIONS + (SPARK_QUESTIONS if _run_spark_job(known, data_dir) else ())
+            questions = QUESTIONS + _run_spark(known, data_dir)
             steps = _steps()
             _announce(known, data_dir, steps, questions)
             if os.environ.get("CI") == "true":
@@ -157,11 +159,22 @@ def _replay(known: Credentials, data_dir: Path) -> None:
         raise HeadgateError(f"the events of {EVENTS.name!r} were not all stored")
 
 
-def _run_spark_job(known: Credentials, data_dir: Path) -> bool:
-    """A PySpark job that knows nothing of Headgate; its output goes where the server's log is."""
+def _run_spark(known: Credentials, data_dir: Path) -> Questions:
+    """All that needs Java, and what to ask about it."""
     if not shutil.which("java") and not os.environ.get("JAVA_HOME"):
-        typer.echo("There is no Java here, so the PySpark job of the demo is left out.")
-        return False
+        typer.echo("There is no Java here: the PySpark job and the pipelines are left out.")
+        return ()
+    _run_job(known, data_dir)
+    taxi_days.run(known, data_dir)
+    questions = taxi_days.questions(data_dir)
+    for title, command, _ in questions:
+        answer = taxi_days.shortened(_asked(known, command), data_dir)
+        typer.echo(f"\n# {title}\n$ headgate {command}\n{answer.rstrip()}")
+    return SPARK_QUESTIONS + questions
+
+
+def _run_job(known: Credentials, data_dir: Path) -> None:
+    """A PySpark job that knows nothing of Headgate; its output goes where the server's log is."""
     typer.echo("Running a PySpark job, unchanged, with the agent beside it …")
     command = [sys.executable, "-m", "headgate.cli.main", "spark", "run", str(JOB), str(data_dir / "lake")]
     environment = os.environ | {"HEADGATE_URL": known.url, "HEADGATE_API_KEY": known.api_key}
@@ -169,7 +182,6 @@ def _run_spark_job(known: Credentials, data_dir: Path) -> bool:
         done = subprocess.run(command, stdout=log, stderr=log, env=environment, timeout=JOB_S, check=False)
     if done.returncode:
         raise HeadgateError(f"the PySpark job ended with {done.returncode}", hint=f"see {data_dir / 'job.log'}")
-    return True
 
 
 def _steps() -> list[Step]:
