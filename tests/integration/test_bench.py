@@ -61,6 +61,23 @@ async def test_a_quick_run_of_the_agent_benchmark_measures_both_agents() -> None
     assert figures["event_bytes_per_query_openlineage"] > 0
 
 
+@pytest.mark.slow
+async def test_a_quick_run_of_the_pipelines_benchmark_counts_the_same_jobs_for_any_number_of_tests() -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "benchmarks.pipelines", "--quick", "--without-peers"),
+        cwd=REPOSITORY,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    output, _ = await asyncio.wait_for(process.communicate(), timeout=900)
+    assert process.returncode == 0
+    answer = json.loads(output.decode().splitlines()[-1])
+    ratios, figures = answer["ratios"], answer["figures"]
+    assert {"checks", "checks_unique", "tests50_vs_10"} <= ratios.keys()
+    assert min(ratios.values()) > 0
+    assert figures["jobs_10"] == figures["jobs_50"] > 0
+    assert 0.005 < figures["checks_rejected"] / figures["rows"] < 0.02
+
+
 def test_the_interval_of_a_ratio_knows_that_starts_differ_more_than_rounds() -> None:
     alike = [[1.0, 1.02, 0.98, 1.01]] * 3
     apart = [[1.0, 1.01], [1.2, 1.21], [0.8, 0.81]]

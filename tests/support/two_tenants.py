@@ -10,6 +10,7 @@ import httpx
 
 from tests.support.events import a_dataset, a_facet, an_event, at, with_schema
 from tests.support.full_event import a_full_event, a_full_metadata, a_full_schema
+from tests.support.pipeline_events import a_full_record, a_run, an_alert
 from tests.support.server import Server, Tenant
 from tests.support.sql import tenant_tables
 
@@ -73,6 +74,7 @@ async def fill(server: Server, db: asyncpg.Connection) -> TwoTenants:
     both = TwoTenants(server, first, second, db, await tenant_tables(db))
     for tenant, mark in ((first, MARK), (second, "second")):
         await _send_events(tenant, mark)
+        await _send_pipelines(tenant, mark)
         await _make_names(db, tenant, mark)
         await _make_accounts(server, tenant, mark)
         await _make_notes(tenant, mark)
@@ -90,6 +92,13 @@ async def _send_events(tenant: Tenant, mark: str) -> None:
     assert (await tenant.send({"refused": mark})).status_code == 422
     assert (await tenant.send(a_full_metadata(), "/api/v1/ingest/metadata")).status_code == 202
     assert (await tenant.send(a_full_schema(), "/api/v1/ingest/schema")).status_code == 202
+
+
+async def _send_pipelines(tenant: Tenant, mark: str) -> None:
+    for pipeline in ("shared_pipeline", mark):
+        _, events = a_run(pipeline=pipeline, **a_full_record())
+        events[-1]["run"]["facets"]["headgate_alerts"] = a_facet(alerts=[an_alert(message=mark)])
+        await tenant.send_ok(*events)
 
 
 async def _make_names(db: asyncpg.Connection, tenant: Tenant, mark: str) -> None:

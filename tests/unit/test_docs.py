@@ -152,7 +152,9 @@ def error_classes(base: type[errors.HeadgateError] = errors.HeadgateError) -> It
 
 
 def test_error_table_has_every_code_with_its_status() -> None:
-    expected = {cls.code: str(STATUS.get(cls, "none")) for cls in error_classes()} | {"internal": "500"}
+    # A class without a code of its own is answered as the one above it.
+    own = [cls for cls in error_classes() if "code" in vars(cls)]
+    expected = {cls.code: str(STATUS.get(cls, "none")) for cls in own} | {"internal": "500"}
     rows = [row for row in rows_of("docs/api.md") if len(row) == 3 and "/" not in row[0]]
     assert {row[0]: row[1] for row in rows if re.fullmatch(r"\d{3}|none", row[1])} == expected
 
