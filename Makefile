@@ -8,7 +8,7 @@ PROCESSES ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup agent system demo test test-spark-matrix check format lock bench-ingest bench-lineage bench-agent \
-  compare-agents schema clean
+  bench-pipelines compare-agents schema clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,7 +26,7 @@ agent: $(READY) ## Compile the Spark agent, if it has changed
 system: ## Install what tests need from Debian (does nothing where it cannot)
 	@scripts/system-packages
 
-demo: setup ## Start the server, replay a shop's events, and keep serving until Ctrl-C
+demo: setup ## Start the server, send it events, run pipelines over a week, and serve until Ctrl-C
 	$(BIN)/python examples/demo.py
 
 test: setup system agent check ## Everything that CI runs
@@ -53,6 +53,9 @@ bench-lineage: setup ## Measure lineage, lists and search against a recursive qu
 
 bench-agent: agent ## Measure jobs without the agent, with it, and with openlineage-spark
 	$(BIN)/python -m benchmarks.agent
+
+bench-pipelines: setup ## Measure pipelines against a bare read and write, DQX and Great Expectations
+	$(BIN)/python -m benchmarks.pipelines
 
 compare-agents: agent ## What the agent sees beside openlineage-spark, edge by edge
 	$(BIN)/python -m benchmarks.comparison
