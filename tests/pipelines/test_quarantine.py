@@ -23,7 +23,8 @@ from headgate.pipelines.journal import Journal, Move, Owner
 from headgate.pipelines.publish import Steps, journal_folder, publish
 from headgate.pipelines.record import Status
 from headgate.pipelines.replays import ReplayRecord
-from headgate.pipelines.spark.rejections import FAILED, with_metadata
+from headgate.pipelines.spark.fused import FAILED
+from headgate.pipelines.spark.rejections import with_metadata
 from headgate.pipelines.spark.replaying import Replay
 from headgate.pipelines.spark.session import own_session
 from headgate.pipelines.spark.stores import store_of

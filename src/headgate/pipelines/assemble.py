@@ -277,7 +277,7 @@ class Alerting(Watched):
     def run_ended(self, run: RunRecord) -> None:
         from headgate.pipelines.alerts.events import alerts_of_end
 
-        ignored = [node.key for node in self._plan.nodes if _on_error(node, self._plan) is OnError.ignore]
+        ignored = [node.key for node in self._plan.nodes if self._plan.on_error(node) is OnError.ignore]
         self._tell(alerts_of_end(run, ignored=ignored, owners=self._owners(), story_url=self._story_url))
         if self._dispatcher is not None:
             self.sent = self._dispatcher.close(ALERT_PATIENCE_S)
@@ -325,10 +325,6 @@ def story_of(home: Home, run: RunRecord) -> str:
 def story_path(home: Home, run_id: str) -> Path:
     # A run id may come from the command line: it names a file here, and none elsewhere.
     return home.folder / "stories" / f"{quote(run_id, safe='')}.html"
-
-
-def _on_error(node: Node, plan: Plan) -> OnError:
-    return node.config.on_error or node.pipeline.on_error or plan.loaded.project.on_error
 
 
 def _need_pyspark() -> None:

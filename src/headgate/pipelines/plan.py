@@ -13,7 +13,7 @@ from itertools import islice
 from headgate.domain.gate import OnFail
 from headgate.errors import InvalidPipeline, PipelineProblem
 from headgate.pipelines.config.connection import CatalogConnection, FolderConnection, JdbcConnection, KafkaConnection
-from headgate.pipelines.config.node import NodeConfig
+from headgate.pipelines.config.node import NodeConfig, OnError
 from headgate.pipelines.config.pipeline import PipelineConfig
 from headgate.pipelines.config.tests import TestConfig
 from headgate.pipelines.config.tests.datasets import FreshnessTest, SchemaTest
@@ -75,6 +75,10 @@ class Plan:
 
     def node(self, key: Key) -> Node:
         return next(node for node in (*self.nodes, *self.others) if node.key == key)
+
+    def on_error(self, node: Node) -> OnError:
+        """What its failure means: as the node says it, else its pipeline, else the project."""
+        return node.config.on_error or node.pipeline.on_error or self.loaded.project.on_error
 
     @property
     def pipelines(self) -> list[str]:

@@ -115,7 +115,7 @@ class Runner:
     def _ended(self, run: RunRecord, node: Node, record: NodeRecord, done: dict[Key, NodeRecord]) -> None:
         done[node.key] = record
         run.nodes.append(record)
-        if record.status is not Status.published and self._on_error(node) is OnError.fail_fast:
+        if record.status is not Status.published and self.plan.on_error(node) is OnError.fail_fast:
             self._stop.set()
 
     def _attempts(self, run: RunRecord, node: Node, done: dict[Key, NodeRecord]) -> NodeRecord:
@@ -175,13 +175,10 @@ class Runner:
                 return f"{'.'.join(key)} was {done[key].status}"
         return "the run was stopped before"
 
-    def _on_error(self, node: Node) -> OnError:
-        return node.config.on_error or node.pipeline.on_error or self.plan.loaded.project.on_error
-
     def _is_ignored(self, record: NodeRecord) -> bool:
         node = next((each for each in self.plan.nodes if each.key == (record.pipeline, record.name)), None)
         is_bad = record.status in (Status.failed, Status.stopped)
-        return is_bad and node is not None and self._on_error(node) is OnError.ignore
+        return is_bad and node is not None and self.plan.on_error(node) is OnError.ignore
 
     def _tell(self, what: str, *facts: object) -> None:
         with self._telling:

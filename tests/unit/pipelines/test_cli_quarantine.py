@@ -18,7 +18,7 @@ NODES = """
     - name: orders
       read: {connection: bronze, path: orders}
       validation:
-        quarantine: {connection: silver, path: bad}
+        quarantine: {connection: silver, path: bad, retention_days: 2}
         tests: [{type: not_null, columns: [id], on_fail: quarantine}]
       write: {connection: silver, path: orders}
     - name: items
@@ -38,7 +38,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     saved(tmp_path, with_nodes(NODES))
     silver = tmp_path / "data" / "silver"
-    put(silver, "0f8fad5b-d9cb-469f-a165-70867728950e", "daily.orders", at=NOW - timedelta(days=3), days=2)
+    put(silver, "0f8fad5b-d9cb-469f-a165-70867728950e", "daily.orders", at=NOW - timedelta(days=3))
     put(silver, "7c9e6679-7425-40de-944b-e07fc1f90ae7", "daily.items", at=NOW - timedelta(days=1))
 
 

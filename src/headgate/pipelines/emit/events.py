@@ -210,8 +210,7 @@ class Events:
         node = next((each for each in self.plan.nodes if each.key == (record.pipeline, record.name)), None)
         if node is None or record.status not in _BAD:
             return False
-        rule = node.config.on_error or node.pipeline.on_error or self.plan.loaded.project.on_error
-        return rule is OnError.ignore
+        return self.plan.on_error(node) is OnError.ignore
 
 
 def _event(

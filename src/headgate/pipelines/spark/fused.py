@@ -25,10 +25,11 @@ from headgate.pipelines.spark.checks.frame import has_equality
 from headgate.pipelines.spark.checks.literals import is_text
 from headgate.pipelines.spark.checks.passing import scoped
 from headgate.pipelines.spark.checks.values import ordering
+from headgate.pipelines.spark.write.base import nullable, quoted
 
 LOT = "_headgate_lot"
 UNDECIDED = "undecided"
-_FAILED = "_headgate_failed"
+FAILED = "_headgate_failed"
 _COUNT = "_headgate_rows"
 _WAS_EMPTY = "_headgate_was_empty"
 # Beyond so many duplicated keys both sides are shuffled instead of one sent everywhere.
@@ -163,7 +164,7 @@ def _with_lots(frame: DataFrame, tests: Tests, duplicates: DataFrame | None) -> 
     sorted_rows, candidates = _with_candidates(sorted_rows, tests.unique, duplicates)
     candidate = reduce(operator.or_, candidates) if candidates else None
     passing = [(test.config.on_fail, column) for test, column in [*tests.local, *flags]]
-    return sorted_rows.withColumn(LOT, _lot(passing, candidate)).select(*map(_quoted, columns), LOT)
+    return sorted_rows.withColumn(LOT, _lot(passing, candidate)).select(*map(quoted, columns), LOT)
 
 
 def _lot(passing: Sequence[tuple[OnFail, Column]], candidate: Column | None = None) -> Column:
@@ -190,10 +191,10 @@ def _with_references(
     for reference in references:
         keys = reference.keys.toDF(*(f"{reference.flag}_{n}" for n in range(len(reference.columns)))).distinct()
         keys = keys.withColumn(reference.flag, F.lit(True))
-        pairs = [frame[_quoted(name)] == keys[f"{reference.flag}_{n}"] for n, name in enumerate(reference.columns)]
+        pairs = [frame[quoted(name)] == keys[f"{reference.flag}_{n}"] for n, name in enumerate(reference.columns)]
         frame = frame.join(keys, reduce(operator.and_, pairs), "left")
         is_known = F.col(reference.flag).isNotNull()
-        is_absent = reduce(operator.or_, [F.col(_quoted(name)).isNull() for name in reference.columns])
+        is_absent = reduce(operator.or_, [F.col(quoted(name)).isNull() for name in reference.columns])
         allowed = F.lit(reference.test.config.allow_null)
         flags.append((reference.test, scoped(reference.test.config, F.when(is_absent, allowed).otherwise(is_known))))
     return frame, flags
@@ -227,7 +228,7 @@ def _repeated(hashes: DataFrame, *by: str) -> DataFrame:
 
 def _key_hash(test: Unique) -> Column:
     """NULL for rows that the test does not compare: outside `where`, or with a NULL in the key."""
-    columns = [F.col(_quoted(name)) for name in test.columns]
+    columns = [F.col(quoted(name)) for name in test.columns]
     present = reduce(operator.and_, [column.isNotNull() for column in columns])
     return F.when(present & _is_in_scope(test), F.xxhash64(*columns))
 
@@ -241,7 +242,7 @@ def _lacks_key(test: Unique) -> Column:
     """Whether a NULL in the key breaks the test."""
     if test.config.allow_null:
         return F.lit(False)
-    absent = reduce(operator.or_, [F.col(_quoted(name)).isNull() for name in test.columns])
+    absent = reduce(operator.or_, [F.col(quoted(name)).isNull() for name in test.columns])
     return absent & _is_in_scope(test)
 
 
@@ -263,12 +264,8 @@ def _with_candidates(
 def _staged_rows(spark: SparkSession, staged: Staged) -> DataFrame:
     """What is in staging, with the types it had: partition values are text to the file system."""
     schema = T.StructType([*staged.schema.fields, T.StructField(LOT, T.StringType())])
-    reader = spark.read.format(staged.format).schema(_nullable(schema))
-    return reader.load(f"{staged.folder}/pass").select(*map(_quoted, schema.names))
-
-
-def _nullable(schema: T.StructType) -> T.StructType:
-    return T.StructType([T.StructField(each.name, each.dataType, True, each.metadata) for each in schema.fields])
+    reader = spark.read.format(staged.format).schema(nullable(schema))
+    return reader.load(f"{staged.folder}/pass").select(*map(quoted, schema.names))
 
 
 def _judge_rest(spark: SparkSession, staged: Staged, tests: Tests, *, has_undecided: bool) -> None:
@@ -280,8 +277,8 @@ def _judge_rest(spark: SparkSession, staged: Staged, tests: Tests, *, has_undeci
     rest = _with_empty_texts(rest, staged, lot)
     names = F.array(*(F.when(~column, F.lit(test.name)) for test, column in passing))
     exact = F.when(F.col(LOT) == UNDECIDED, lot).otherwise(F.col(LOT))
-    judged = rest.withColumn(_FAILED, F.filter(names, lambda name: name.isNotNull())).withColumn(f"{LOT}_exact", exact)
-    staged.judged = judged.select(*map(_quoted, staged.schema.names), LOT, _FAILED, f"{LOT}_exact")
+    judged = rest.withColumn(FAILED, F.filter(names, lambda name: name.isNotNull())).withColumn(f"{LOT}_exact", exact)
+    staged.judged = judged.select(*map(quoted, staged.schema.names), LOT, FAILED, f"{LOT}_exact")
     _count_rest(staged, tests)
     if has_undecided:
         _write_decided(staged)
@@ -298,7 +295,7 @@ def _with_empty_texts(rest: DataFrame, staged: Staged, lot: Column) -> DataFrame
         return rest
     rest = rest.withColumn(_WAS_EMPTY, (F.col(LOT) != UNDECIDED) & (F.col(LOT) != lot))
     for name in texts:
-        column = F.col(_quoted(name))
+        column = F.col(quoted(name))
         rest = rest.withColumn(name, F.when(F.col(_WAS_EMPTY) & column.isNull(), F.lit("")).otherwise(column))
     return rest
 
@@ -316,7 +313,7 @@ def _with_exact_keys(rest: DataFrame, tests: Sequence[Unique]) -> tuple[DataFram
 
 
 def _is_single(test: Unique, rest: DataFrame, is_compared: Column) -> Column:
-    keys = Window.partitionBy(*(F.col(_quoted(name)) for name in test.columns), is_compared)
+    keys = Window.partitionBy(*(F.col(quoted(name)) for name in test.columns), is_compared)
     if test.config.keep == "first":
         order = [_ordering(each) for each in test.config.order_by]
         return F.row_number().over(keys.orderBy(*order, *_any_order(rest))) == 1
@@ -330,14 +327,14 @@ def _ordering(text: str) -> Column:
 
 def _any_order(frame: DataFrame) -> list[Column]:
     """By all columns, so that the same row is the first whenever it is asked; what has no order goes by its text."""
-    columns = [(F.col(_quoted(each.name)), each.dataType) for each in frame.schema.fields]
+    columns = [(F.col(quoted(each.name)), each.dataType) for each in frame.schema.fields]
     return [column if has_equality(kind) else column.cast("string") for column, kind in columns]
 
 
 def _count_rest(staged: Staged, tests: Tests) -> None:
     assert staged.judged is not None
     names = [test.name for test in tests.all]
-    per_test = [F.count_if(F.array_contains(_FAILED, name)).alias(f"t{n}") for n, name in enumerate(names)]
+    per_test = [F.count_if(F.array_contains(FAILED, name)).alias(f"t{n}") for n, name in enumerate(names)]
     found = staged.judged.groupBy(f"{LOT}_exact").agg(F.count(F.lit(1)).alias(_COUNT), *per_test).collect()
     clean = staged.lots.get(Lot.clean, 0)
     staged.lots = dict.fromkeys(Lot, 0) | {Lot(row[0]): row[_COUNT] for row in found}
@@ -348,7 +345,7 @@ def _count_rest(staged: Staged, tests: Tests) -> None:
 
 def _write_decided(staged: Staged) -> None:
     assert staged.judged is not None
-    undecided = staged.judged.where(F.col(LOT) == UNDECIDED).drop(LOT, _FAILED).withColumnRenamed(f"{LOT}_exact", LOT)
+    undecided = staged.judged.where(F.col(LOT) == UNDECIDED).drop(LOT, FAILED).withColumnRenamed(f"{LOT}_exact", LOT)
     _write(undecided, f"{staged.folder}/decided", staged)
     staged.has_decided = True
 
@@ -372,7 +369,3 @@ def rejected(staged: Staged, lots: frozenset[Lot]) -> DataFrame | None:
 def _write(frame: DataFrame, folder: str, staged: Staged) -> None:
     writer = frame.write.mode("overwrite").format(staged.format).options(**staged.options)
     writer.partitionBy(LOT, *staged.partition_by).save(folder)
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"

@@ -11,10 +11,10 @@ from pyspark.sql import types as T  # noqa: N812
 
 from headgate.pipelines.config.quarantine import QuarantineConfig
 from headgate.pipelines.plan import NamedTest, Node
+from headgate.pipelines.spark.fused import FAILED
 from headgate.pipelines.spark.masking import masked
 from headgate.pipelines.spark.write.base import quoted
 
-FAILED = "_headgate_failed"
 METADATA = ("_rejection_reason", "_rejected_at", "_failed_tests", "_original_node")
 NESTED = (T.ArrayType, T.StructType, T.MapType)
 # As JSON, Spark would cut times to milliseconds and give them in whatever zone the session has.

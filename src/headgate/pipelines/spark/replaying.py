@@ -42,10 +42,11 @@ from headgate.pipelines.spark.checks.said import SPARK_ERRORS
 from headgate.pipelines.spark.chosen import Chosen, choose
 from headgate.pipelines.spark.decided import Decision, decide, of_rows
 from headgate.pipelines.spark.engine import Past
+from headgate.pipelines.spark.fused import FAILED
 from headgate.pipelines.spark.hadoop import files_for
 from headgate.pipelines.spark.held import own_columns, union
 from headgate.pipelines.spark.naming import dataset
-from headgate.pipelines.spark.rejections import FAILED, added, with_metadata
+from headgate.pipelines.spark.rejections import added, with_metadata
 from headgate.pipelines.spark.sources import published
 from headgate.pipelines.spark.stores import Store, store_of
 from headgate.pipelines.spark.write import Batch as Staged
