@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,9 +36,11 @@ def works(spark: SparkSession, source: Path, target: Path) -> dict[str, Callable
 def _run(spark: SparkSession, file: Path) -> None:
     plan = make_plan(load(file))
     project = plan.loaded.project.project
-    with connect(plan.loaded, is_offline=True) as server:
+    with ExitStack() as stack:
+        server = stack.enter_context(connect(plan.loaded, is_offline=True))
         history = History(server, Memory(Home.of(plan.loaded).nodes, project), project)
         engine = SparkEngine(spark, plan, str(uuid4()), history)
+        stack.callback(engine.close)
         for node in plan.nodes:
             record = engine.run(node, NodeRecord(*node.key, run_id=str(uuid4())), {})
             if record.status is not Status.published:
