@@ -204,7 +204,7 @@ async def test_openlineage_that_is_switched_off_is_told_once(
 
     assert run.status is Status.published
     assert live.answers == []
-    assert [record.getMessage() for record in caplog.records if "OPENLINEAGE_DISABLED" in record.message] != []
+    assert [record.getMessage() for record in caplog.records if "OPENLINEAGE_DISABLED" in record.getMessage()] != []
     assert kept_in(plan.loaded.folder) == []
 
 
