@@ -13,13 +13,13 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from headgate.domain import gate
-from headgate.pipelines.assemble import Watched
 from headgate.pipelines.history import NO_RUN, Counts, Last, Published, Unknown, watermark_of
 from headgate.pipelines.load import load
 from headgate.pipelines.plan import Key, Node, Plan, make_plan
 from headgate.pipelines.record import NodeRecord, RunRecord, Status
 from headgate.pipelines.run import Runner
 from headgate.pipelines.spark.engine import SparkEngine
+from headgate.pipelines.watchers import Watched
 
 NOW = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 _numbers = itertools.count(1)

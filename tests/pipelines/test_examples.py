@@ -17,10 +17,11 @@ import pytest
 import yaml
 
 from headgate.cli.main import run as headgate
-from headgate.pipelines.assemble import Assembly, Watched, Wishes, new_run
+from headgate.pipelines.assemble import Assembly, Wishes, new_run
 from headgate.pipelines.load import load
 from headgate.pipelines.plan import make_plan
 from headgate.pipelines.record import NodeRecord, RunRecord, Status
+from headgate.pipelines.watchers import Watched
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,11 +10,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from socket import create_connection, socket
 from typing import Any
 
 import pytest
 
+from tests.support.ports import a_free_port, is_open
 from tests.support.spark_jobs import Finished, environment, finish, pyspark_home, spark_minor
 from tests.support.up import HEADGATE, wait_until
 
@@ -138,18 +138,3 @@ def running(folder: Path, name: str, *command: str) -> Iterator[subprocess.Popen
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-
-
-def is_open(port: int, process: subprocess.Popen[bytes]) -> bool:
-    assert process.poll() is None, "it ended before it was asked anything"
-    try:
-        create_connection(("127.0.0.1", port), timeout=1).close()
-    except OSError:
-        return False
-    return True
-
-
-def a_free_port() -> int:
-    with socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])

@@ -31,6 +31,7 @@ from headgate.pipelines.spark.stores import store_of
 from headgate.pipelines.spark.write.apart import TableQuarantine
 from tests.pipelines.quarantined import COLUMNS, NOT_NULL, PAID, NoPast, Shop, corrected, moment
 from tests.pipelines.writing import contents, rows
+from tests.support.dying import Recording
 
 DAY = [(1, "a", 10), (2, "a", None), (3, "b", -5), (4, "b", None)]
 
@@ -328,17 +329,8 @@ def test_a_file_that_does_not_fit_is_refused_before_anything_is_changed(spark: S
     assert contents(shop.data) == before
 
 
-class Recording(LocalFiles):
-    """Stops at the first journal entry with the publication that it is about; leaves what is staged."""
-
-    def __init__(self) -> None:
-        self.entry: dict[str, Any] = {}
-
-    def write_text(self, path: str, text: str) -> None:
-        if "/journal/" in path:
-            self.entry = json.loads(text)
-            raise InterruptedError
-        super().write_text(path, text)
+class LeavingStaged(Recording):
+    """One that also leaves what is staged."""
 
     def delete(self, path: str) -> None:
         if not self.entry:
@@ -379,7 +371,7 @@ def test_a_death_at_any_step_neither_loses_a_row_nor_publishes_one_twice(
     shop.run(DAY, "r1")
     ids = shop.ids()
     file = corrected(tmp_path, f"_row_id,amount\n{ids[2]},20\n{ids[3]},\n")
-    recording, before = Recording(), _rows(shop.data)
+    recording, before = LeavingStaged(), _rows(shop.data)
     with pytest.raises(InterruptedError):
         shop.replay(file, disk=recording)
     shutil.copytree(shop.data, tmp_path / "prepared")

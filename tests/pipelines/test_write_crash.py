@@ -19,6 +19,7 @@ from headgate.pipelines.files import LocalFiles
 from headgate.pipelines.journal import Journal, Move
 from headgate.pipelines.publish import Steps, journal_folder, publish
 from tests.pipelines.writing import Target, contents, record, rejected, rows
+from tests.support.dying import Dying, Recording
 from tests.support.spark_jobs import ROOT, environment
 
 # Has no session: what it publishes was prepared before, and a JVM for each step would take long.
@@ -62,43 +63,6 @@ MODES: dict[str, tuple[str, list[Any]]] = {
     "append_once": ("mode: append_once, keys: id", [*FIRST, SECOND[1], KEYLESS]),
     "scd2": ("mode: scd2, keys: id", [*FIRST, *SECOND]),
 }
-
-
-class Recording(LocalFiles):
-    """Stops at the first journal entry, with the publication that it is about."""
-
-    def __init__(self) -> None:
-        self.entry: dict[str, Any] = {}
-
-    def write_text(self, path: str, text: str) -> None:
-        if "/journal/" in path:
-            self.entry = json.loads(text)
-            raise InterruptedError
-        super().write_text(path, text)
-
-
-class Dying(LocalFiles):
-    """Disks that are gone after so many steps: nothing that comes then is done, and no undoing either."""
-
-    def __init__(self, steps: int) -> None:
-        self.left = steps
-
-    def _step(self) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise ConnectionError("gone")
-
-    def rename(self, path: str, to: str) -> None:
-        self._step()
-        super().rename(path, to)
-
-    def delete(self, path: str) -> None:
-        self._step()
-        super().delete(path)
-
-    def write_text(self, path: str, text: str) -> None:
-        self._step()
-        super().write_text(path, text)
 
 
 class Prepared:

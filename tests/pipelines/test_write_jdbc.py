@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import json
-import select
-import socket
-import socketserver
-import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +11,7 @@ import pytest
 from headgate.server.db.embedded import EmbeddedPostgres
 from tests.pipelines.writing import QUICK
 from tests.support import maven
+from tests.support.ports import port_of
 from tests.support.spark_jobs import ROOT, run_job
 
 # All in one session: a driver has to be there when it starts, and each costs a JVM.
@@ -101,28 +97,8 @@ print("seen=" + json.dumps(seen))
 
 @pytest.fixture(scope="module")
 def port(embedded_postgres: EmbeddedPostgres) -> Iterator[int]:
-    """A port that leads to the test database, which itself listens on a socket file only: Java knows no other way."""
-    running = embedded_postgres.running()
-    assert running is not None
-    (path,) = Path(running.socket_dir).glob(".s.PGSQL.*[0-9]")
-
-    class Forward(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
-            with socket.socket(socket.AF_UNIX) as behind:
-                behind.connect(str(path))
-                ends = {self.request: behind, behind: self.request}
-                while True:
-                    for ready in select.select(list(ends), [], [])[0]:
-                        data = ready.recv(65536)
-                        if not data:
-                            return
-                        ends[ready].sendall(data)
-
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Forward) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server.server_address[1]
-        server.shutdown()
+    with port_of(embedded_postgres) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

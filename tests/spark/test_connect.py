@@ -9,13 +9,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from socket import create_connection, socket
 from typing import Any
 
 import pytest
 
 from headgate.client import HeadgateClient
 from tests.support.live import Live
+from tests.support.ports import a_free_port, is_open
 from tests.support.spark_jobs import DEFAULTS, Finished, environment, finish, pyspark_home, spark_minor
 from tests.support.up import wait_until
 from tests.support.watching import short
@@ -93,21 +93,6 @@ def a_connect_server(folder: Path, server: Live, *, namespace: str) -> Iterator[
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-
-
-def is_open(port: int, process: subprocess.Popen[bytes]) -> bool:
-    assert process.poll() is None, "the Spark Connect server ended"
-    try:
-        create_connection(("127.0.0.1", port), timeout=1).close()
-    except OSError:
-        return False
-    return True
-
-
-def a_free_port() -> int:
-    with socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 def client(folder: Path, source: str, port: int) -> Finished:

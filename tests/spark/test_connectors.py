@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import select
-import socket
-import socketserver
 import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +14,7 @@ from tests.conftest import Cluster
 from tests.spark.watched_jobs import watch_job, writing
 from tests.support import maven
 from tests.support.live import Live
+from tests.support.ports import port_of
 from tests.support.spark_jobs import ROOT, jars_folder
 
 
@@ -83,28 +80,8 @@ def test_warehouses_are_known_by_class_and_options(
 
 @pytest.fixture
 def database_port(cluster: Cluster) -> Iterator[int]:
-    """A port that leads to the test database, which itself listens on a socket file only: Java knows no other way."""
-    running = cluster.postgres.running()
-    assert running is not None
-    (path,) = Path(running.socket_dir).glob(".s.PGSQL.*[0-9]")
-
-    class Forward(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
-            with socket.socket(socket.AF_UNIX) as behind:
-                behind.connect(str(path))
-                ends = {self.request: behind, behind: self.request}
-                while True:
-                    for ready in select.select(list(ends), [], [])[0]:
-                        data = ready.recv(65536)
-                        if not data:
-                            return
-                        ends[ready].sendall(data)
-
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Forward) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server.server_address[1]
-        server.shutdown()
+    with port_of(cluster.postgres) as found:
+        yield found
 
 
 def test_jdbc_tables(watching_server: Live, client: HeadgateClient, database_port: int, tmp_path: Path) -> None:

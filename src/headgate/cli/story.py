@@ -56,8 +56,8 @@ def _latest(file: Path) -> RunRecord:
 
 
 def _of_run(run_id: str, output: Path | None, url: str | None, api_key: str | None, data_dir: Path) -> Path:
-    from headgate.pipelines.assemble import story_path
     from headgate.pipelines.home import FOLDER, Home
+    from headgate.pipelines.watchers import story_path
 
     home = Home(Path(FOLDER))
     try:
@@ -75,7 +75,7 @@ def _of_run(run_id: str, output: Path | None, url: str | None, api_key: str | No
 
 
 def _told(home: Home, run: RunRecord, output: Path | None) -> Path:
-    from headgate.pipelines.assemble import story_of, story_path
+    from headgate.pipelines.watchers import story_of, story_path
 
     return _written(output or story_path(home, run.run_id), story_of(home, run))
 

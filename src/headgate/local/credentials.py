@@ -6,12 +6,11 @@ Never prints; whoever shows a secret does so on purpose.
 from __future__ import annotations
 
 import json
-import os
 import secrets
-import tempfile
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 
+from headgate.durable import write_whole
 from headgate.errors import ConfigError
 
 FILE = "credentials.json"
@@ -84,14 +83,8 @@ def write(data_dir: Path, credentials: Credentials) -> None:
     """Replace the file whole: nobody else can read it at any moment, and no crash leaves half of it."""
     for leftover in data_dir.glob(f".{FILE}-*"):
         leftover.unlink(missing_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{FILE}-", dir=data_dir)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        json.dump(asdict(credentials), file, indent=2, ensure_ascii=False)
-        file.write("\n")
-        file.flush()
-        os.fsync(handle)
-    Path(name).replace(data_dir / FILE)
-    _sync_directory(data_dir)
+    text = json.dumps(asdict(credentials), indent=2, ensure_ascii=False)
+    write_whole(data_dir / FILE, f"{text}\n".encode())
 
 
 def target(url: str | None, api_key: str | None, data_dir: Path) -> Target:
@@ -116,11 +109,3 @@ def _unreadable(path: Path, why: str) -> ConfigError:
         f"{str(path)!r} cannot be used: {why}",
         hint="restore it from a backup; if there is none, move the whole data directory away to begin anew",
     )
-
-
-def _sync_directory(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

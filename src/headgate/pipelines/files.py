@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
+from headgate.durable import sync_folder
+
 # File systems that rename a folder in one step; all that is not known to is taken for an object store.
 _RENAMING = ("file", "hdfs", "webhdfs", "swebhdfs", "viewfs", "abfs", "abfss", "maprfs", "ofs", "o3fs")
 
@@ -70,8 +72,8 @@ class LocalFiles:
         if target.exists():
             raise FileExistsError(to)
         Path(path).rename(target)
-        _sync_folder(target.parent)
-        _sync_folder(Path(path).parent)
+        sync_folder(target.parent)
+        sync_folder(Path(path).parent)
 
     def delete(self, path: str) -> None:
         if Path(path).is_dir() and not Path(path).is_symlink():
@@ -91,7 +93,7 @@ class LocalFiles:
             file.flush()
             os.fsync(file.fileno())
         draft.replace(target)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
 
 
 def copies(path: str) -> bool:
@@ -117,11 +119,3 @@ def _entries(path: str) -> Iterator[os.DirEntry[str]]:
             yield from list(found)
     except FileNotFoundError:
         return
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import getpass
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -32,7 +31,7 @@ from headgate.pipelines.home import Home, Server, connect
 from headgate.pipelines.journal import Journal
 from headgate.pipelines.load import Loaded
 from headgate.pipelines.masking import secrets_of
-from headgate.pipelines.places import Kind
+from headgate.pipelines.places import Kind, has_scheme
 from headgate.pipelines.plan import Node, Plan
 from headgate.pipelines.publish import journal_folder
 from headgate.pipelines.record import DatasetRef, QuarantineRecord, RunRecord, Status
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from headgate.pipelines.emit import Emitter
     from headgate.pipelines.spark.stores import Store
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _TABLES = ("delta", "iceberg")
 
 
@@ -110,13 +108,13 @@ def _is_local(node: Node) -> bool:
     config, address = node.config.validation.quarantine, node.quarantine
     assert config is not None
     assert address is not None
-    return address.kind is Kind.folder and config.format not in _TABLES and not _SCHEME.match(address.location)
+    return address.kind is Kind.folder and config.format not in _TABLES and not has_scheme(address.location)
 
 
 def _local_batches(node: Node) -> list[Batch]:
     # What a dead replay has left half done is neither here nor there.
     for each in (node.target, node.quarantine):
-        if each is not None and each.kind is Kind.folder and not _SCHEME.match(each.location):
+        if each is not None and each.kind is Kind.folder and not has_scheme(each.location):
             Journal(LocalFiles(), journal_folder(each.location)).recover()
     return batches(LocalFiles(), _location(node), node.job_name)
 

@@ -18,9 +18,10 @@ import msgspec
 from msgspec import Struct
 
 from headgate.domain import gate
+from headgate.durable import write_whole
 from headgate.errors import HeadgateError, NotFound, RateLimited, Unavailable
 from headgate.openlineage.pipelines import NEW_STATES
-from headgate.pipelines.home import Home, Server, write_whole
+from headgate.pipelines.home import Home, Server
 from headgate.pipelines.plan import Node
 from headgate.pipelines.record import FieldRecord, NodeRecord, RunRecord, Status
 from headgate.pipelines.spool import Client

@@ -11,7 +11,6 @@ import logging
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from headgate.durable import write_whole
 from headgate.errors import ConfigError, HeadgateError, NotFound
 from headgate.local import claim, credentials
 from headgate.local.credentials import Credentials
@@ -148,20 +148,6 @@ class Home:
             with contextlib.suppress(FileNotFoundError):
                 found.append((path.stat().st_mtime_ns, path))
         return [path for _, path in sorted(found, reverse=True)]
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Replace the file: whoever reads it finds the old or the new one, also after a crash."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _file_name(run_id: str) -> str:

@@ -78,9 +78,14 @@ def _in_folder(connection_name: str, connection: FolderConnection, folder: Path,
     return Address(Kind.folder, location, namespace, name, f"{connection_name}/{path.strip('/')}")
 
 
+def has_scheme(location: str) -> bool:
+    """Whether it says which file system it is of."""
+    return _SCHEME.match(location) is not None
+
+
 def join(base: str, path: str) -> str:
     """The path below the base; one that stands by itself is taken as it is."""
-    if _SCHEME.match(path) or path.startswith("/"):
+    if has_scheme(path) or path.startswith("/"):
         return path.rstrip("/") or "/"
     return f"{base.rstrip('/')}/{path.strip('/')}".rstrip("/")
 

@@ -5,6 +5,9 @@ One shape for the last line of `run --json`, for the story, for the events, and 
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -139,6 +142,19 @@ class NodeRecord(Struct):
     notes: tuple[str, ...] = ()
     error: str | None = None
     is_config_error: bool = False
+
+    def note(self, *notes: str | None) -> None:
+        """Add what is worth telling, if anything is."""
+        self.notes = (*self.notes, *filter(None, notes))
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Keep how long a phase took, however it ended."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.timings_s[phase] = round(time.monotonic() - began, 3)
 
 
 class RunRecord(Struct):

@@ -21,6 +21,7 @@ import msgspec
 
 from headgate.client import HeadgateClient
 from headgate.client.http import no_answer
+from headgate.durable import sync_folder
 from headgate.errors import (
     HeadgateError,
     InvalidFields,
@@ -352,7 +353,7 @@ def _created(path: Path) -> int:
         except FileNotFoundError:
             pass
         os.close(handle)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
     return handle
 
 
@@ -390,11 +391,3 @@ def _refused_line(refused: Refused) -> bytes:
     except msgspec.DecodeError:
         event = refused.event.decode("utf-8", "replace")
     return msgspec.json.encode({"reason": refused.reason, "event": event}) + b"\n"
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

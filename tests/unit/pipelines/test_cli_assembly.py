@@ -14,12 +14,13 @@ import pytest
 
 from headgate.errors import ConfigError, NotFound
 from headgate.pipelines import resume
-from headgate.pipelines.assemble import Alerting, Guarded, Keeping, Watched, new_run, resumed
+from headgate.pipelines.assemble import new_run, resumed
 from headgate.pipelines.history import Memory, Scribe
 from headgate.pipelines.home import Home
 from headgate.pipelines.plan import Plan
 from headgate.pipelines.record import NodeRecord, RunRecord, Status
 from headgate.pipelines.run import Runner, Watcher
+from headgate.pipelines.watchers import Alerting, Guarded, Keeping, Watched
 from tests.unit.pipelines.samples import plan_of, with_nodes
 from tests.unit.pipelines.test_run import ScriptedEngine, breaks, stopped
 

@@ -23,6 +23,7 @@ from headgate.pipelines.publish import (
     target_steps,
     walk,
 )
+from tests.support.dying import Dying
 
 FILES = LocalFiles()
 
@@ -180,30 +181,6 @@ def test_columns_of_partitions_are_read_from_the_names_of_folders(tmp_path: Path
 )
 def test_renames_stay_within_a_volume(one: str, other: str, is_same: bool) -> None:
     assert (volume(one) == volume(other)) is is_same
-
-
-class Dying(LocalFiles):
-    """Disks that are gone after so many steps; nothing that comes then is done, and no undoing either."""
-
-    def __init__(self, steps: int) -> None:
-        self.left = steps
-
-    def _step(self) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise ConnectionError("gone")
-
-    def rename(self, path: str, to: str) -> None:
-        self._step()
-        super().rename(path, to)
-
-    def delete(self, path: str) -> None:
-        self._step()
-        super().delete(path)
-
-    def write_text(self, path: str, text: str) -> None:
-        self._step()
-        super().write_text(path, text)
 
 
 @pytest.mark.parametrize("mode", [WriteMode.overwrite, WriteMode.append, WriteMode.overwrite_partitions])

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import posixpath
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
@@ -102,7 +101,7 @@ class _Work:
     table: TableQuarantine | None = None
 
     def run(self, done: Mapping[Key, NodeRecord]) -> NodeRecord:
-        with self._timed("plan"):
+        with self.record.timed("plan"):
             self.record.inputs = inputs(self.spark, self.engine.plan, self.node)
             frame, others = self._frame(done)
             if self._is_refused_by_drift():
@@ -117,15 +116,15 @@ class _Work:
             self._pass(frame, asked, folder, into)
             if self.node.key in self.engine.kept.batches:
                 self.engine.opened.push(until_done.pop_all())
-        self._note(*staging.notes)
+        self.record.note(*staging.notes)
         return self.record
 
     def _pass(self, frame: DataFrame, asked: Asked, folder: str, into: Writer | None) -> None:
-        with self._timed("pass"):
+        with self.record.timed("pass"):
             staged = self._staged(frame, asked, folder, into)
-        with self._timed("decide"):
+        with self.record.timed("decide"):
             decision = self._decide(asked, staged)
-        with self._timed("publish"):
+        with self.record.timed("publish"):
             self._publish(staged, decision, into)
 
     @property
@@ -137,7 +136,7 @@ class _Work:
         is_incremental = config.read is not None and config.read.incremental is not None
         last = self.engine.history.last_published(self.node) if is_incremental else None
         found = source(self.spark, plan, self.node, done, self.engine.kept, last)
-        self._note(*found.notes)
+        self.record.note(*found.notes)
         if found.watermark is not None:
             self.record.watermark = structs.asdict(found.watermark)
         folder = plan.loaded.folder_of(*self.node.loc, "transform")
@@ -159,7 +158,7 @@ class _Work:
         if policy == "fail":
             self.record.reasons = (told(self.record.drift),)
             return True
-        self._note(told(self.record.drift))
+        self.record.note(told(self.record.drift))
         return False
 
     def _staging(self) -> Staging:
@@ -207,7 +206,7 @@ class _Work:
         history = gate.History() if self.node.config.gate is None else self.engine.history.for_gate(self.node)
         decision = decide(self.node, judged, staged.lots, history)
         self.record.gate, self.record.reasons = decision.gate, decision.reasons
-        self._note(*decision.notes)
+        self.record.note(*decision.notes)
         return decision
 
     def _judged(self, asked: Asked, staged: fused.Staged) -> list[Judged]:
@@ -249,10 +248,10 @@ class _Work:
             self._publish_table()
             done = into.publish(self.engine.run_id, record, steps)
             record.rows_published, record.files_published, record.bytes_published = done.rows, done.files, done.bytes
-            self._note(*done.notes)
+            self.record.note(*done.notes)
         else:
             self._publish_table()
-            self._note(quarantine.publish(steps) if quarantine is not None and steps is not None else None)
+            self.record.note(quarantine.publish(steps) if quarantine is not None and steps is not None else None)
         if lots and into is None:
             self._keep(staged, lots)
         record.rows_valid = staged.total - set_apart
@@ -268,19 +267,19 @@ class _Work:
             if self.table is not None:
                 self._delete_expired(self.table)
             elif quarantine is not None:
-                self._note(quarantine.delete_expired())
+                self.record.note(quarantine.delete_expired())
         except Exception as error:  # of any file system or catalog
-            self._note(f"batches older than the retention could not be deleted: {error}")
+            self.record.note(f"batches older than the retention could not be deleted: {error}")
 
     def _publish_table(self) -> None:
         """By a commit of its own, before that of the target."""
         if self.table is not None:
-            self._note(*self.table.publish())
+            self.record.note(*self.table.publish())
 
     def _delete_expired(self, table: TableQuarantine) -> None:
         gone = table.delete_expired()
         noun = "batch is" if len(gone) == 1 else "batches are"
-        self._note(f"{len(gone)} {noun} deleted from quarantine, older than the retention" if gone else None)
+        self.record.note(f"{len(gone)} {noun} deleted from quarantine, older than the retention" if gone else None)
 
     def _batch(self, staged: fused.Staged, lots: frozenset[Lot]) -> Batch:
         folders = [staged.folder_of(lot) for lot in Lot if lot in lots]
@@ -299,7 +298,7 @@ class _Work:
         """Write the rows that are set apart, before files of the pass move."""
         if self.node.quarantine is None:
             if rows:
-                self._note(f"{rows:,} rows are left out, and there is no quarantine block to keep them")
+                self.record.note(f"{rows:,} rows are left out, and there is no quarantine block to keep them")
             return None, None
         quarantine = FolderQuarantine(self.spark, self.node, self.engine.run_id, self.engine.now)
         if self.table is None:
@@ -312,7 +311,7 @@ class _Work:
         self.record.quarantine, self.record.rows_quarantined = found, rows
         most = quarantine.config.max_rows
         if most is not None and most < rows:
-            self._note(f"{most:,} of {rows:,} rejected rows are kept, as max_rows of the quarantine says")
+            self.record.note(f"{most:,} of {rows:,} rejected rows are kept, as max_rows of the quarantine says")
         counted = Observation("headgate_rejected")
         kept = rejected.observe(counted, F.count(F.lit(1)).alias("rows"))
         steps = None
@@ -324,14 +323,3 @@ class _Work:
         if (most is None or most >= rows) and counted.get["rows"] != rows:
             raise HeadgateError(f"{rows:,} rows are to be set apart, and {counted.get['rows']:,} were written")
         return quarantine, steps
-
-    def _note(self, *notes: str | None) -> None:
-        self.record.notes = (*self.record.notes, *filter(None, notes))
-
-    @contextmanager
-    def _timed(self, phase: str) -> Iterator[None]:
-        began = time.monotonic()
-        try:
-            yield
-        finally:
-            self.record.timings_s[phase] = round(time.monotonic() - began, 3)

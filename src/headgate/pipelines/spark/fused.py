@@ -25,7 +25,7 @@ from headgate.pipelines.spark.checks.frame import has_equality
 from headgate.pipelines.spark.checks.literals import is_text
 from headgate.pipelines.spark.checks.passing import scoped
 from headgate.pipelines.spark.checks.values import ordering
-from headgate.pipelines.spark.write.base import nullable, quoted
+from headgate.pipelines.spark.spelling import nullable, quoted
 
 LOT = "_headgate_lot"
 UNDECIDED = "undecided"

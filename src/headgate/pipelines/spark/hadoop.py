@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import posixpath
-import re
 from contextlib import closing
 from typing import Any
 
@@ -13,15 +12,14 @@ from pyspark.sql import SparkSession
 
 from headgate.errors import ConfigError
 from headgate.pipelines.files import Files, LocalFiles, copies
+from headgate.pipelines.places import has_scheme
 from headgate.pipelines.spark.session import is_connect
-
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 def files_for(spark: SparkSession, location: str) -> Files:
     """The file system of a path, as Spark itself would find it."""
     if is_connect(spark):
-        if _SCHEME.match(location):
+        if has_scheme(location):
             raise ConfigError(
                 f"{location} cannot be published to through Spark Connect, which gives no way to rename files",
                 hint="run on a classic session (spark-submit, or --master), or write a table",
@@ -29,7 +27,7 @@ def files_for(spark: SparkSession, location: str) -> Files:
         return LocalFiles()
     files = HadoopFiles(spark)
     # Without a scheme the cluster's own file system is meant, which need not be this machine's.
-    return LocalFiles() if not _SCHEME.match(location) and files.is_local(location) else files
+    return LocalFiles() if not has_scheme(location) and files.is_local(location) else files
 
 
 class HadoopFiles:

@@ -14,7 +14,7 @@ from headgate.pipelines.batches import Batch, BatchNote
 from headgate.pipelines.corrections import ROW_ID, Correction
 from headgate.pipelines.files import Files
 from headgate.pipelines.spark.rejections import AS_JSON, NESTED, written_as
-from headgate.pipelines.spark.write.base import nullable, quoted
+from headgate.pipelines.spark.spelling import nullable, quoted
 
 HASH, _NUMBER = "_headgate_hash", "_headgate_number"
 _LINE, _GIVEN = "_headgate_line", "_headgate_given_{}"

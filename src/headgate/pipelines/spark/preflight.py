@@ -20,15 +20,16 @@ from headgate.pipelines.plan import Key, NamedTest, Node, Plan
 from headgate.pipelines.record import FieldRecord
 from headgate.pipelines.spark.checks.frame import Frame
 from headgate.pipelines.spark.checks.refusals import refusals
+from headgate.pipelines.spark.checks.said import first_line
 from headgate.pipelines.spark.figures.contract import with_contract
 from headgate.pipelines.spark.read import read
 from headgate.pipelines.spark.references import references
 from headgate.pipelines.spark.session import is_connect, is_there, open_session, own_session
 from headgate.pipelines.spark.sources import published
+from headgate.pipelines.spark.spelling import nullable
 from headgate.pipelines.spark.steps import transform
 from headgate.pipelines.spark.write.align import fit
 from headgate.pipelines.spark.write.base import check_columns as check_target
-from headgate.pipelines.spark.write.base import nullable
 from headgate.pipelines.spark.write.keyed import added_columns, target_schema
 
 Columns = tuple[FieldRecord, ...]
@@ -72,7 +73,7 @@ def _not_started(error: Exception) -> HeadgateError:
             "Java did not start, and Spark needs it",
             hint="install a JDK (17 or 21) and set JAVA_HOME, or give --master sc://HOST of Spark Connect",
         )
-    return HeadgateError(f"Spark did not start: {_first_line(error)}", hint="what Spark says is above")
+    return HeadgateError(f"Spark did not start: {first_line(error)}", hint="what Spark says is above")
 
 
 def check_columns(spark: SparkSession, plan: Plan, now: datetime | None = None) -> dict[Key, Columns | None]:
@@ -243,11 +244,11 @@ class _Checking:
         try:
             return deed()
         except PySparkException as error:
-            self._refuse(place, f"node {node.config.name!r}: {_first_line(error)}")
+            self._refuse(place, f"node {node.config.name!r}: {first_line(error)}")
         except ConfigError as error:
             self._refuse(place, f"node {node.config.name!r}: {error.message}", error.hint)
         except Exception as error:  # a function of the project's own may raise anything
-            self._refuse(place, f"node {node.config.name!r}: {type(error).__name__}: {_first_line(error)}")
+            self._refuse(place, f"node {node.config.name!r}: {type(error).__name__}: {first_line(error)}")
         return None
 
     def _refuse(self, place: str, message: str, hint: str | None = None) -> None:
@@ -274,7 +275,3 @@ def _partitions_last(schema: T.StructType, write: WriteConfig) -> T.StructType:
 def _is_absent(error: AnalysisException) -> bool:
     """Whether there is no target yet, or a folder without files."""
     return any(word in str(error) for word in _ABSENT)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -17,11 +17,12 @@ from headgate.pipelines.config.connection import (
 )
 from headgate.pipelines.config.read import IncrementalConfig, ReadConfig
 from headgate.pipelines.places import Address
+from headgate.pipelines.spark.spelling import spark_options
 
 
 def read(spark: SparkSession, config: ReadConfig, address: Address, connection: ConnectionConfig) -> DataFrame:
     """The source's rows, all of them."""
-    options = {key: _option(value) for key, value in config.options.items()}
+    options = spark_options(config.options)
     if isinstance(connection, JdbcConnection):
         return _jdbc(spark, connection, config, options)
     if isinstance(connection, KafkaConnection):
@@ -91,7 +92,3 @@ def _earlier(bound: Any, kind: T.DataType, seconds: float) -> Any:
     raise ConfigError(
         f"incremental.lag is a span of time, and the column is {kind.simpleString()}", hint="leave lag out"
     )
-
-
-def _option(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -13,7 +13,7 @@ from headgate.pipelines.config.quarantine import QuarantineConfig
 from headgate.pipelines.plan import NamedTest, Node
 from headgate.pipelines.spark.fused import FAILED
 from headgate.pipelines.spark.masking import masked
-from headgate.pipelines.spark.write.base import quoted
+from headgate.pipelines.spark.spelling import quoted
 
 METADATA = ("_rejection_reason", "_rejected_at", "_failed_tests", "_original_node")
 NESTED = (T.ArrayType, T.StructType, T.MapType)

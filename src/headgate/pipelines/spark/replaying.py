@@ -10,7 +10,6 @@ from __future__ import annotations
 import posixpath
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,10 +47,11 @@ from headgate.pipelines.spark.held import own_columns, union
 from headgate.pipelines.spark.naming import dataset
 from headgate.pipelines.spark.rejections import added, with_metadata
 from headgate.pipelines.spark.sources import published
+from headgate.pipelines.spark.spelling import quoted
 from headgate.pipelines.spark.stores import Store, store_of
 from headgate.pipelines.spark.write import Batch as Staged
 from headgate.pipelines.spark.write import Published, Writer, staging_root, writer
-from headgate.pipelines.spark.write.base import end_leftovers, quoted
+from headgate.pipelines.spark.write.base import end_leftovers
 from headgate.pipelines.staging import Staging
 
 _SKIPPED = "a test of a whole batch: not asked of a replay, which is a part of one"
@@ -129,7 +129,7 @@ class Replay:
 
     def _replay(self, batch: Batch) -> None:
         node = as_replayed(self.node)
-        with self._timed("plan"):
+        with self.record.timed("plan"):
             chosen = choose(self.spark, self._store.rows(batch), batch, self.given)
             self._describe(batch, chosen)
             if chosen.is_empty:
@@ -145,7 +145,7 @@ class Replay:
         staging.sweep()
         with staging.opened(node.job_name) as folder:
             self._judge(node, batch, chosen, asked, self._staged(frame, asked, folder, into), into)
-        self._note(*staging.notes)
+        self.record.note(*staging.notes)
 
     def _describe(self, batch: Batch, chosen: Chosen) -> None:
         record, address = self.record, self.node.quarantine
@@ -155,12 +155,12 @@ class Replay:
         fields = own_columns(batch.note).fields
         record.schema = tuple(FieldRecord(each.name, each.dataType.simpleString(), each.nullable) for each in fields)
         if batch.note.state == "gate_aborted":
-            self._note("the run of this batch was stopped by its gate: of its rows, only these are in quarantine")
+            self.record.note("the run of this batch was stopped by its gate: of its rows, only these are in quarantine")
 
     def _nothing(self, batch: Batch) -> None:
         self.record.status = Status.published
         self.record.quarantine = self._told(batch.note)
-        self._note("there is nothing to replay")
+        self.record.note("there is nothing to replay")
 
     def _asked(self, node: Node, frame: DataFrame) -> Asked:
         asked = ask(self.spark, node, frame, self._others(node), self._connections, self.now)
@@ -222,7 +222,7 @@ class Replay:
         return self.disk or files_for(self.spark, self._root)
 
     def _staged(self, frame: DataFrame, asked: Asked, folder: str, into: Writer) -> fused.Staged:
-        with self._timed("pass"):
+        with self.record.timed("pass"):
             return fused.sort_rows(
                 self.spark,
                 frame,
@@ -237,7 +237,7 @@ class Replay:
     def _judge(
         self, node: Node, batch: Batch, chosen: Chosen, asked: Asked, staged: fused.Staged, into: Writer
     ) -> None:
-        with self._timed("decide"):
+        with self.record.timed("decide"):
             decision = self._decide(node, asked, staged)
             apart = sum(staged.lots.get(lot, 0) for lot in decision.apart)
             rows = sum(staged.lots.get(lot, 0) for lot in decision.published)
@@ -247,9 +247,9 @@ class Replay:
             self.record.reasons = (f"none of the {staged.total:,} rows passes",)
         if self.is_dry:
             self.record.rows_published = rows
-            self._note("nothing was written")
+            self.record.note("nothing was written")
         elif decision.published:
-            with self._timed("publish"):
+            with self.record.timed("publish"):
                 self._publish(_Outcome(node, batch, chosen, staged, decision, rows, apart), into)
 
     def _decide(self, node: Node, asked: Asked, staged: fused.Staged) -> Decision:
@@ -262,7 +262,7 @@ class Replay:
         judged = [found[test.name] for test in self.node.tests if test.name in found]
         decision = decide(node, judged, staged.lots, gate.History())
         self.record.gate, self.record.reasons = decision.gate, decision.reasons
-        self._note(*decision.notes)
+        self.record.note(*decision.notes)
         return decision
 
     def _publish(self, outcome: _Outcome, into: Writer) -> None:
@@ -271,7 +271,7 @@ class Replay:
         try:
             steps = store.steps(batch, rest, self.run_id, self.now)
             if outcome.rows == 0:
-                self._note(*store.settle(batch, rest, self.run_id, self.now))
+                self.record.note(*store.settle(batch, rest, self.run_id, self.now))
             elif steps is not None and self._is_one_publication():
                 into.prepare(self._batch(outcome))
                 self._count(into.publish(self.run_id, self.record, steps))
@@ -318,7 +318,7 @@ class Replay:
     def _count(self, done: Published) -> None:
         record = self.record
         record.rows_published, record.files_published, record.bytes_published = done.rows, done.files, done.bytes
-        self._note(*done.notes)
+        self.record.note(*done.notes)
 
     def _is_one_publication(self) -> bool:
         """Whether target and batch are folders that a rename can reach both of."""
@@ -348,7 +348,7 @@ class Replay:
             raise Conflict(
                 f"batch {batch.note.batch_id} is being replayed by another process", hint="wait until it has ended"
             )
-        self._note(f"the replay {pending.run_id} had not come to its end: it has now")
+        self.record.note(f"the replay {pending.run_id} had not come to its end: it has now")
         self._end(batch, pending)
         return True
 
@@ -368,7 +368,7 @@ class Replay:
         self._staging_files.delete(pending.folder)
 
     def _end_batch(self, batch: Batch, pending: Pending) -> None:
-        self._note(*self._store.settle(batch, pending.rest, pending.run_id, pending.now))
+        self.record.note(*self._store.settle(batch, pending.rest, pending.run_id, pending.now))
 
     def _told(self, note: BatchNote) -> QuarantineRecord:
         address = self.node.quarantine
@@ -382,17 +382,6 @@ class Replay:
             state=note.state if note.rows else "replayed",
             retention_days=note.retention_days,
         )
-
-    def _note(self, *notes: str | None) -> None:
-        self.record.notes = (*self.record.notes, *filter(None, notes))
-
-    @contextmanager
-    def _timed(self, phase: str) -> Iterator[None]:
-        began = time.monotonic()
-        try:
-            yield
-        finally:
-            self.record.timings_s[phase] = round(time.monotonic() - began, 3)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from headgate.errors import ConfigError
 from headgate.pipelines.config.connection import FolderConnection
 from headgate.pipelines.config.project import ProjectConfig, SparkConfig
+from headgate.pipelines.spark.spelling import spark_options
 
 # Rows go to a few lots at once: with a writer for each, they need no sort before.
 _WRITERS = "spark.sql.maxConcurrentOutputFileWriters"
@@ -56,16 +57,12 @@ def _connected() -> SparkSession | None:
 
 
 def _configured(builder: SparkSession.Builder, config: SparkConfig, more: Mapping[str, str]) -> SparkSession.Builder:
-    given = {key: _text(value) for key, value in config.conf.items()}
+    given = spark_options(config.conf)
     if config.packages:
         given["spark.jars.packages"] = ",".join(config.packages)
     for key, value in {**more, **given}.items():
         builder = builder.config(key, value)
     return builder
-
-
-def _text(value: str | int | float | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def is_connect(spark: SparkSession) -> bool:

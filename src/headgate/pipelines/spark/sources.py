@@ -20,7 +20,8 @@ from headgate.pipelines.record import FieldRecord, NodeRecord
 from headgate.pipelines.spark.hadoop import files_for
 from headgate.pipelines.spark.read import newer, read
 from headgate.pipelines.spark.session import is_connect
-from headgate.pipelines.spark.write.base import Batch, quoted
+from headgate.pipelines.spark.spelling import quoted
+from headgate.pipelines.spark.write.base import Batch
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"

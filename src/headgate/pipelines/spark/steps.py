@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headgate.errors import ConfigError
 from headgate.pipelines.config.transform import StepConfig, TransformConfig
+from headgate.pipelines.spark.checks.said import first_line
 from headgate.pipelines.spark.session import is_connect
 
 
@@ -58,7 +59,7 @@ def _stepped(spark: SparkSession, frame: DataFrame | None, step: StepConfig, num
             raise ConfigError(f"step {number} is a function, and there is no df yet", hint="begin with sql")
         result = find_function(step.function, folder)(frame, **step.params)
     except PySparkException as error:
-        raise ConfigError(f"step {number} of transform: {_first_line(error)}") from error
+        raise ConfigError(f"step {number} of transform: {first_line(error)}") from error
     if not isinstance(result, DataFrame):
         raise ConfigError(f"{step.function} gave {type(result).__name__} and not a DataFrame", hint="return the frame")
     return result
@@ -98,7 +99,3 @@ def find_function(name: str, folder: Path) -> Callable[..., Any]:
             f"{module_name} has no function {function_name!r}", hint=f"it has {', '.join(known) or 'none'}"
         )
     return found
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0]

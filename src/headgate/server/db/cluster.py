@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from headgate.durable import sync_folder
 from headgate.errors import EmbeddedPostgresError
 from headgate.server.db.postmaster import find_postmaster, kill, processes_naming, terminate
 from headgate.server.db.programs import PORT, SHARED, SUPERUSER, Account, Programs, shared_directory
@@ -102,7 +103,7 @@ def initialise(cluster: Path, programs: Programs, deadline: float) -> None:
                 f"initdb failed for {str(cluster)!r}:\n{last_lines(done.stdout)}", hint=hint_for(done.stdout)
             )
         temporary.rename(cluster)
-        _fsync(cluster.parent)
+        sync_folder(cluster.parent)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
@@ -123,14 +124,6 @@ def _initdb_options(target: Path, major: int) -> list[str]:
     options += ["--auth-local=trust", "--auth-host=reject", "--encoding=UTF8", "--locale=C"]
     # Sorts like C on every machine, and still knows upper and lower case beyond ASCII.
     return options + (["--locale-provider=builtin", "--builtin-locale=C.UTF-8"] if major >= 17 else [])
-
-
-def _fsync(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def check_version(cluster: Path, programs: Programs) -> None:

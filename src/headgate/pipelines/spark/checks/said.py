@@ -24,3 +24,8 @@ def said(error: Exception) -> str:
     line = next((each for each in text.strip().splitlines() if each.strip()), type(error).__name__)
     plain = _STATE.sub("", _CLASS.sub("", line)).strip()
     return re.sub(r"\.(?= \(line)|[.;]+$", "", plain)
+
+
+def first_line(error: Exception) -> str:
+    """As it is, for what is not Spark's own too."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

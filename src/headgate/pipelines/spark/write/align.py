@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql import types as T  # noqa: N812
 
 from headgate.errors import ConfigError
-from headgate.pipelines.spark.write.base import quoted
+from headgate.pipelines.spark.spelling import quoted
 
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _REAL = ("float", "double")

@@ -31,8 +31,9 @@ from headgate.pipelines.places import Address, Kind
 from headgate.pipelines.plan import Node
 from headgate.pipelines.publish import BATCH
 from headgate.pipelines.record import NodeRecord
+from headgate.pipelines.spark.spelling import quoted
 from headgate.pipelines.spark.write import Batch, writer
-from headgate.pipelines.spark.write.base import literal, quoted
+from headgate.pipelines.spark.write.base import literal
 from headgate.pipelines.spark.write.lake import DeltaTable
 from headgate.pipelines.spark.write.table import provider, table_name
 

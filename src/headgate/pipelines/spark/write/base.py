@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
@@ -24,6 +24,7 @@ from headgate.pipelines.plan import Node
 from headgate.pipelines.publish import Steps, journal_folder, publish
 from headgate.pipelines.record import NodeRecord
 from headgate.pipelines.spark.hadoop import files_for
+from headgate.pipelines.spark.spelling import nullable, quoted
 
 ONCE = "this run's rows were there already: an earlier try had published them"
 # Rows that come twice if such a run is done twice; what other modes do, they can do again.
@@ -106,23 +107,10 @@ def target_of(node: Node) -> Address:
     return node.target
 
 
-def spark_options(options: Mapping[str, Any]) -> dict[str, str]:
-    """As Spark wants them: text, and true instead of True."""
-    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()}
-
-
-def quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
-
-
 def literal(text: str) -> str:
     """A text as SQL writes it."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
-
-
-def nullable(schema: T.StructType) -> T.StructType:
-    return T.StructType([T.StructField(each.name, each.dataType, True, each.metadata) for each in schema.fields])
 
 
 def check_columns(schema: T.StructType, config: WriteConfig, also: Collection[str] = ()) -> None:

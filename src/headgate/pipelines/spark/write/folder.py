@@ -25,6 +25,7 @@ from headgate.pipelines.publish import (
     walk,
 )
 from headgate.pipelines.record import NodeRecord
+from headgate.pipelines.spark.spelling import spark_options
 from headgate.pipelines.spark.write import keyed
 from headgate.pipelines.spark.write.align import Fit, aligned, fit
 from headgate.pipelines.spark.write.base import (
@@ -37,7 +38,6 @@ from headgate.pipelines.spark.write.base import (
     check_partitions,
     end_leftovers,
     publish_apart,
-    spark_options,
     target_of,
     write_config,
 )

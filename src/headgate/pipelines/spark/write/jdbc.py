@@ -27,6 +27,7 @@ from headgate.pipelines.publish import Steps
 from headgate.pipelines.record import NodeRecord
 from headgate.pipelines.spark.read import jdbc_options
 from headgate.pipelines.spark.session import is_connect
+from headgate.pipelines.spark.spelling import spark_options
 from headgate.pipelines.spark.write import keyed
 from headgate.pipelines.spark.write.base import (
     ADDS,
@@ -38,7 +39,6 @@ from headgate.pipelines.spark.write.base import (
     end_leftovers,
     publish_apart,
     refuse_mode,
-    spark_options,
     target_of,
     write_config,
 )

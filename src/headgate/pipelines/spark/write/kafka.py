@@ -13,6 +13,7 @@ from headgate.pipelines.plan import Node
 from headgate.pipelines.publish import Steps
 from headgate.pipelines.record import NodeRecord
 from headgate.pipelines.spark.read import kafka_options
+from headgate.pipelines.spark.spelling import quoted, spark_options
 from headgate.pipelines.spark.write.base import (
     Batch,
     Published,
@@ -20,9 +21,7 @@ from headgate.pipelines.spark.write.base import (
     check_format,
     end_leftovers,
     publish_apart,
-    quoted,
     refuse_mode,
-    spark_options,
     target_of,
     write_config,
 )

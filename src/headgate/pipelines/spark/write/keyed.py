@@ -16,8 +16,9 @@ from pyspark.sql import types as T  # noqa: N812
 
 from headgate.errors import ConfigError
 from headgate.pipelines.config.write import HistoryConfig, WriteConfig, WriteMode
+from headgate.pipelines.spark.spelling import quoted
 from headgate.pipelines.spark.write.align import aligned, fit
-from headgate.pipelines.spark.write.base import all_of, quoted
+from headgate.pipelines.spark.write.base import all_of
 
 _CHANGE, _SINCE, _FROM = "_headgate_change", "_headgate_since", "_headgate_from"
 

@@ -20,6 +20,7 @@ from headgate.pipelines.places import Address
 from headgate.pipelines.plan import Node
 from headgate.pipelines.publish import Steps
 from headgate.pipelines.record import NodeRecord
+from headgate.pipelines.spark.spelling import quoted, spark_options
 from headgate.pipelines.spark.write import keyed
 from headgate.pipelines.spark.write.align import aligned, fit
 from headgate.pipelines.spark.write.base import (
@@ -34,8 +35,6 @@ from headgate.pipelines.spark.write.base import (
     end_leftovers,
     literal,
     publish_apart,
-    quoted,
-    spark_options,
     target_of,
     write_config,
 )
