@@ -11,8 +11,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import asyncpg
@@ -298,15 +299,15 @@ def test_replay_survives_a_kill_and_an_outage_and_stores_every_event_once(up: Up
     command = [sys.executable, "-m", "headgate.cli.main", "replay", "many.ndjson", "--batch-size", "10"]
 
     killed = subprocess.Popen(command, cwd=up.folder, env=environment())
-    time.sleep(1.2)
+    wait_until(lambda: len(_runs(up)) > 0, 30, "the first events")
     killed.kill()
     killed.wait()
-    with up.client() as client:
-        assert len(client.runs(limit=1000).items) > 0
+    stored = len(_runs(up))
+    assert stored < 1000, "it was killed too late to show anything"
     replaying = subprocess.Popen(
         command, cwd=up.folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    time.sleep(0.9)
+    wait_until(lambda: len(_runs(up)) > stored, 30, "more events")
     up.signal_group(signal.SIGKILL)
     up.start(port=port).await_ready()
     out, err = replaying.communicate(timeout=60)
@@ -317,6 +318,11 @@ def test_replay_survives_a_kill_and_an_outage_and_stores_every_event_once(up: Up
         summary = client.send_batch([line.encode() for line in lines[:1000]]).summary
         assert summary.duplicates == 1000
         assert client.run(runs[-1])["event_count"] == 1
+
+
+def _runs(up: Up) -> Sequence[Mapping[str, Any]]:
+    with up.client() as client:
+        return client.runs(limit=1000).items
 
 
 def test_ctrl_c_in_a_replay_says_how_to_go_on(up: Up) -> None:

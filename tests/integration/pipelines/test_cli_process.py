@@ -23,6 +23,7 @@ COMMAND = [sys.executable, "-m", "headgate.cli.main"]
 START_S = 120
 SLOW = """
 import time
+from pathlib import Path
 
 from pyspark.sql import functions as F
 
@@ -33,7 +34,10 @@ def in_spark(df):
 
 
 def in_python(df):
-    time.sleep(120)
+    checked = Path(__file__).with_name("checked")
+    if checked.exists():
+        time.sleep(120)
+    checked.touch()
     return df
 """
 

@@ -21,8 +21,10 @@ from headgate.story import Story, render
 
 router = new_router("/api/v1", "pipelines")
 
-Name = Annotated[str, Path(min_length=1, max_length=2000)]
-Asked = Annotated[str | None, Query(min_length=1, max_length=2000)]
+# Three of these, percent-encoded, have to fit into what a request line may be.
+_MAX_NAME = 500
+Name = Annotated[str, Path(min_length=1, max_length=_MAX_NAME)]
+Asked = Annotated[str | None, Query(min_length=1, max_length=_MAX_NAME)]
 # A story is one file that needs nothing but itself, and text in it may come from anywhere.
 _STORY_HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
