@@ -31,6 +31,8 @@ def works(spark: SparkSession, source: Path, target: Path) -> dict[str, Callable
     batches = _batches()
 
     def run() -> None:
+        # It keeps what it has read in memory, where the next read of the same path would find it.
+        spark.catalog.clearCache()
         frame = spark.read.parquet(str(source))
         batch = batches.get_batch(batch_parameters={"dataframe": frame})
         if batch.validate(_suite()).success:
