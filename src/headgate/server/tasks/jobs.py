@@ -1,67 +1,88 @@
-"""What the worker does for each kind of follow-up. Handlers are idempotent: a claim may run out and return."""
+"""Housekeeping: work that every organisation needs done again and again, whatever comes in.
+
+All of it can be done twice and interrupted anywhere, so each part has a transaction of its own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from uuid import UUID
 
-from headgate.server.db.pool import Connection, Record, set_organization
-from headgate.server.db.queries import Queries
+from headgate.server.db.pool import Connection, Database, set_organization
 from headgate.server.index.writer import catch_up
+from headgate.server.queue import Batch, Kind, Send
+from headgate.server.tasks.store import Q
 
-Q = Queries("headgate.server.tasks")
 CLEANUP_BATCH = 10_000
 # Readers wait meanwhile, or see the stats as they were.
 SETTLE_BATCH = 2000
-# Other follow-ups wait meanwhile; what is left is done the next time.
+# Other tasks of the lane wait meanwhile; what is left is done the next time.
 INDEXING_S = 20.0
+# How long tasks that are over can be looked at; those that were given up wait for a person, unless nobody comes.
+KEPT_H = 72
+DEAD_DAYS = 90
 
-Handler = Callable[[Connection, Record], Awaitable[None]]
-
-
-async def clean_idempotency(conn: Connection, task: Record) -> None:
-    """Remove keys older than a day, a batch at a time so that no transaction holds many rows."""
-    await _in_batches(conn, Q.delete_expired_keys, task)
+Chore = Callable[[Connection, UUID], Awaitable[None]]
 
 
-async def clean_refused(conn: Connection, task: Record) -> None:
+async def clean_keys(conn: Connection, organization_id: UUID) -> None:
+    """Remove idempotency keys older than a day, a batch at a time so that no transaction holds many rows."""
+    await _in_batches(conn, organization_id, Q.delete_expired_keys)
+
+
+async def clean_refused(conn: Connection, organization_id: UUID) -> None:
     """Remove refused events older than a week."""
-    await _in_batches(conn, Q.delete_old_refused, task)
+    await _in_batches(conn, organization_id, Q.delete_old_refused)
 
 
-async def index_search(conn: Connection, task: Record) -> None:
+async def clean_tasks(conn: Connection, organization_id: UUID, dead_days: int = DEAD_DAYS) -> None:
+    """Remove tasks that were done or canceled a while ago, those that nobody took up for long, and batches."""
+    await _in_batches(conn, organization_id, Q.close_left_batches)
+    await _in_batches(conn, organization_id, Q.delete_old_tasks, KEPT_H, dead_days)
+    await _in_batches(conn, organization_id, Q.delete_old_batches, KEPT_H)
+
+
+async def index_search(conn: Connection, organization_id: UUID) -> None:
     """Index names that came in and were not searched for yet."""
-    await catch_up(conn, task["organization_id"], seconds=INDEXING_S)
+    await catch_up(conn, organization_id, seconds=INDEXING_S)
 
 
-async def settle_stats(conn: Connection, task: Record) -> None:
+async def settle_stats(conn: Connection, organization_id: UUID) -> None:
     """Work out the stats of datasets that were written since somebody read them."""
     is_left = True
     while is_left:
         async with conn.transaction():
-            await set_organization(conn, task["organization_id"])
-            is_left = await conn.fetchval(Q.settle_stats, task["organization_id"], SETTLE_BATCH)
+            await set_organization(conn, organization_id)
+            is_left = await conn.fetchval(Q.settle_stats, organization_id, SETTLE_BATCH)
 
 
-async def take_note(conn: Connection, task: Record) -> None:
-    """Follow-ups that nothing acts on yet: they are claimed, counted and done."""
-
-
-async def _in_batches(conn: Connection, query: str, task: Record) -> None:
+async def _in_batches(conn: Connection, organization_id: UUID, query: str, *arguments: object) -> None:
     while True:
         async with conn.transaction():
-            await set_organization(conn, task["organization_id"])
-            status = await conn.execute(query, task["organization_id"], CLEANUP_BATCH)
+            await set_organization(conn, organization_id)
+            status = await conn.execute(query, organization_id, CLEANUP_BATCH, *arguments)
         if int(status.split()[-1]) < CLEANUP_BATCH:
             return
 
 
-HANDLERS: Mapping[str, Handler] = {
-    "cleanup_idempotency": clean_idempotency,
-    "cleanup_refused": clean_refused,
-    "index_search": index_search,
-    "dataset_stats": settle_stats,
-    "run_finished": take_note,
-    "metrics_recorded": take_note,
-    "test_failed": take_note,
-    "schema_changed": take_note,
-}
+def _as_task(chore: Chore) -> Send:
+    async def send(database: Database, batch: Batch) -> Mapping[int, BaseException]:
+        async with database.connection() as conn:
+            await chore(conn, batch.organization_id)
+        return {}
+
+    return send
+
+
+def kinds(dead_days: int = DEAD_DAYS) -> tuple[Kind, ...]:
+    return (
+        Kind("CLEAN_KEYS", send=_as_task(clean_keys), every_s=600),
+        Kind("CLEAN_REFUSED", send=_as_task(clean_refused), every_s=3600),
+        Kind("CLEAN_TASKS", send=_as_task(partial(clean_tasks, dead_days=dead_days)), every_s=600),
+        Kind("INDEX_SEARCH", send=_as_task(index_search), every_s=60),
+        Kind("SETTLE_STATS", send=_as_task(settle_stats), every_s=60),
+    )
+
+
+KINDS = kinds()
