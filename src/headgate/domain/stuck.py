@@ -12,6 +12,9 @@ FLOOR: Final = timedelta(minutes=10)
 WITHOUT_HISTORY: Final = timedelta(hours=24)
 # A run that was only told of in passing has not begun, as far as we know.
 GOING_ON: Final = frozenset({RunState.START, RunState.RUNNING})
+# How long such a run is worth a look whether it has begun since, and how much later each look is than the one before.
+_MAY_BEGIN: Final = timedelta(days=7)
+_LATER: Final = 0.5
 
 
 class History(NamedTuple):
@@ -41,3 +44,14 @@ def patience(history: History) -> timedelta:
     if history.completed < MIN_COMPLETED or history.p99_s is None:
         return WITHOUT_HISTORY
     return max(FLOOR, timedelta(seconds=history.p99_s))
+
+
+def next_look(state: str, since: datetime, now: datetime) -> datetime | None:
+    """When to look at a run again that was only told of in passing since a time; None if it is over, or was never more.
+
+    The longer nothing came of it the later: of producers that name no states there are very many.
+    """
+    age = now - since
+    if state != RunState.OTHER or age > _MAY_BEGIN:
+        return None
+    return now + max(FLOOR, _LATER * age)

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from headgate.domain.schema import Field, schema_hash
+from headgate.openlineage.anomalies import AnomaliesFacet
 from headgate.openlineage.pipelines import FACETS as PIPELINE_FACETS
 from headgate.openlineage.stages import execution_totals, stage_row
 
@@ -259,12 +260,15 @@ _STRUCTS: Mapping[str, type[Struct]] = {
     "headgate_partition": PartitionFacet,
     "headgate_location": LocationFacet,
     "headgate_origin": OriginFacet,
+    "headgate_anomalies": AnomaliesFacet,
     **PIPELINE_FACETS,
 }
 
 
 # Measurements: no two are alike, so remembering them would only push out what repeats.
-_UNREPEATED = frozenset({"outputStatistics", "inputStatistics", "dataQualityMetrics", *PIPELINE_FACETS})
+_UNREPEATED = frozenset(
+    {"outputStatistics", "inputStatistics", "dataQualityMetrics", "headgate_anomalies", *PIPELINE_FACETS}
+)
 
 
 class Facet(Struct, frozen=True, eq=False):

@@ -9,6 +9,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from headgate.domain.names import DatasetName
+from headgate.openlineage.anomalies import AnomalyTold
 from headgate.openlineage.facets import SchemaValue
 from headgate.openlineage.pipelines import AlertFacet, NodeTold, PipelineTold
 
@@ -49,6 +50,8 @@ class DatasetUse(Struct):
     client_hash: str | None = None
     origin_run: UUID | None = None
     context: dict[str, str] | None = None
+    # As the producer spells it, where that is not how we do.
+    sent_urn: str | None = None
     # What this output comes from, where its own lineage facet says so; None leaves it to the run's inputs.
     sources: list[DatasetName] | None = None
 
@@ -88,6 +91,7 @@ class TestResult(Struct):
     actual: str | None
     description: str | None
     detail: dict[str, Any]
+    sent_urn: str | None = None
 
 
 class Facts(Struct):
@@ -123,4 +127,5 @@ class Facts(Struct):
     pipeline: PipelineTold | None = None
     node: NodeTold | None = None
     alerts: list[AlertFacet] = []
+    anomalies: list[AnomalyTold] = []
     invalid_facets: list[str] = []

@@ -16,6 +16,7 @@ from headgate.domain import names
 from headgate.domain.lineage import label_of
 from headgate.domain.names import DatasetName
 from headgate.domain.quality import severity_of, status_of, test_key
+from headgate.openlineage.anomalies import anomalies_of
 from headgate.openlineage.events import NO_FACETS, Dataset
 from headgate.openlineage.facets import (
     AssertionsFacet,
@@ -156,6 +157,8 @@ class Projector:
         if (raw := facets.get("headgate_partition")) and (partition := _value(facts, "headgate_partition", raw)):
             facts.partition_context = {str(k): str(v) for k, v in (partition.context or {}).items()} or None
             facts.partition_key = _text(partition.key)
+        if (raw := facets.get("headgate_anomalies")) and (found := _value(facts, "headgate_anomalies", raw)):
+            facts.anomalies = list(anomalies_of(found, self._fitting, facts.event_time))
         self._pipeline_facets(facts, facets)
         if raw := facets.get("test"):
             facts.is_test = True
@@ -172,8 +175,10 @@ class Projector:
             facts.alerts = sent.alerts
 
     def _reference(self, dataset: DatasetRef | None) -> DatasetName | None:
-        fits = dataset is not None and name_fits(dataset.namespace, dataset.name)
-        return self.name(dataset.namespace, dataset.name) if dataset is not None and fits else None
+        return None if dataset is None else self._fitting(dataset.namespace, dataset.name)
+
+    def _fitting(self, namespace: str, name: str) -> DatasetName | None:
+        return self.name(namespace, name) if name_fits(namespace, name) else None
 
     def _run_tests(self, facts: Facts, facet: Any) -> None:
         if facet is None or facts.event_type == "START":
@@ -202,6 +207,7 @@ class Projector:
         named = {test.name for test in facts.tests if test.dataset is not None}
         inputs = {use.dataset[:2]: use.dataset for use in facts.uses if use.role == "input"}
         only = next(iter(inputs.values())) if len(inputs) == 1 else None
+        sent = {use.dataset[:2]: use.sent_urn for use in facts.uses if use.sent_urn}
         kept: dict[tuple[tuple[str, str] | None, str], TestResult] = {}
         for test in facts.tests:
             if test.dataset is None:
@@ -209,6 +215,7 @@ class Projector:
                 if test.name in named or test.name.rpartition(".")[2] in named:
                     continue
                 test.dataset = only
+            test.sent_urn = sent.get(test.dataset[:2]) if test.dataset else None
             kept[(test.dataset[:2] if test.dataset else None, test.key)] = test
         facts.tests = list(kept.values())
 
@@ -243,6 +250,8 @@ class Projector:
     def _new_use(self, facts: Facts, dataset: Dataset, role: str, facets: Facets) -> DatasetUse:
         name = self.name(dataset.namespace, dataset.name)
         use = DatasetUse(name, role, name[:2])
+        sent_urn = f"{dataset.namespace}/{dataset.name}"
+        use.sent_urn = sent_urn if sent_urn != name.urn else None
         if "/" in dataset.name:
             use.context = names.partition_context(dataset.name, self._patterns) or None
         if facets:

@@ -95,6 +95,7 @@ class Anomaly(Struct, frozen=True):
     threshold: float
     message: str
     severity: str | None = None
+    detected_at: Moment | None = None
 
 
 class Metadata(Struct, frozen=True):

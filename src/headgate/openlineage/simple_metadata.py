@@ -120,7 +120,7 @@ def _anomalies(original: Body, payload: Metadata, book: NameBook) -> dict[str, A
         }
         for fields, anomaly in zip(sent, payload.anomalies, strict=True)
     ]
-    return {"headgate_anomalies": facet("headgate_anomalies", anomalies=anomalies)}
+    return {"headgate_anomalies": facet("headgate_anomalies", anomalies=anomalies, job_id=payload.job_id)}
 
 
 def _time_notes(payload: Metadata, at: datetime) -> Iterator[str]:

@@ -1,7 +1,7 @@
 -- name: list_metrics
 -- What was measured of a dataset since a time and before a place, newest first.
 SELECT m.measured_at, m.run_id, m.direction, m.row_count, m.byte_size, m.file_count, m.partition_count,
-       m.partition_key, m.columns, m.job_id, j.namespace AS job_namespace, j.name AS job_name
+       m.partition_key, m.columns, m.verdicts, m.anomalous, m.job_id, j.namespace AS job_namespace, j.name AS job_name
   FROM dataset_metrics m
   LEFT JOIN jobs j ON j.organization_id = $1 AND j.id = m.job_id
  WHERE m.organization_id = $1

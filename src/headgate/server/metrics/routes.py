@@ -179,6 +179,8 @@ def _metric(row: Record) -> dict[str, Any]:
         "partition_count": row["partition_count"],
         "partition_key": row["partition_key"] or None,
         "columns": None if row["columns"] is None else msgspec.Raw(row["columns"].encode()),
+        "verdicts": msgspec.Raw((row["verdicts"] or "{}").encode()),
+        "anomalous": row["anomalous"],
         "run_id": None if row["run_id"] == _NOBODY else row["run_id"],
         "job": None if row["job_name"] is None else job,
     }

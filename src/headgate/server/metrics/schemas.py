@@ -8,12 +8,34 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from headgate.domain.band import State
 from headgate.domain.metric import Direction
 from headgate.server.shapes import DatasetRefOut, JobOut
 
 
+class VerdictOut(BaseModel):
+    """What was made of a value: the band that was expected, how far off it is, and why."""
+
+    state: State
+    value: float
+    expected: float | None
+    low: float | None
+    high: float | None
+    score: float | None
+    stddev: float | None
+    points: int
+    method: str
+    type: str | None
+    severity: str | None
+    reason: str
+
+
 class MetricOut(BaseModel):
-    """What one run measured of a dataset, or of one partition of it; `columns` is a profile, by column."""
+    """What one run measured of a dataset, or of one partition of it; `columns` is a profile, by column.
+
+    `verdicts` are by metric, or `metric:column`, and empty before it is judged; `anomalous` are those that are no part
+    of what is usual.
+    """
 
     measured_at: datetime
     direction: Direction
@@ -23,6 +45,8 @@ class MetricOut(BaseModel):
     partition_count: int | None
     partition_key: str | None
     columns: dict[str, Any] | None
+    verdicts: dict[str, VerdictOut]
+    anomalous: list[str]
     run_id: UUID | None
     job: JobOut | None
 

@@ -1,0 +1,235 @@
+"""Labelled series: what a dataset's metric does over months, and where something went wrong.
+
+Each family is drawn from numbers of its own, so that a seed gives the same series again.
+A planted anomaly is one that a person who knew the series would see: at least five standard deviations of its noise
+off, and at least a sixth of its value. After a shift of level the first point is the anomaly, the next four are not
+counted (whether they are still news is a matter of taste), and from then on the level is the usual one.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from headgate.domain.band import Metric
+
+DAYS = 120
+# No side judges fewer than five points, so that nothing is planted among them.
+FIRST = 6
+SETTLING = 4
+_BEGIN = datetime(2026, 1, 1, 6, tzinfo=UTC)
+
+
+@dataclass
+class Series:
+    """A metric's points with the places of anomalies, and of points that are not counted either way."""
+
+    family: str
+    metric: Metric = Metric.row_count
+    times: list[datetime] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    wrong: set[int] = field(default_factory=set)
+    uncounted: set[int] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is usual on a day, and how far it scatters."""
+
+    level: float
+    noise: float
+    slope: float = 0.0
+    rate: float = 0.0
+    weekend: float = 1.0
+    monday: float = 1.0
+
+    def usual(self, day: int) -> float:
+        weekday = (_BEGIN + timedelta(days=day)).weekday()
+        factor = self.weekend if weekday > 4 else self.monday if weekday == 0 else 1.0
+        return self.level * max(0.1, 1 + self.slope * day) * (1 + self.rate) ** day * factor
+
+    def drawn(self, chance: random.Random, day: int) -> float:
+        usual = self.usual(day)
+        return max(0.0, round(chance.gauss(usual, self.noise * usual)))
+
+
+def _level(chance: random.Random) -> float:
+    return 10 ** chance.uniform(3, 7)
+
+
+def _steady(chance: random.Random) -> Shape:
+    return Shape(_level(chance), chance.uniform(0.02, 0.12))
+
+
+def _trending(chance: random.Random) -> Shape:
+    slope = chance.choice((chance.uniform(0.005, 0.03), -chance.uniform(0.002, 0.006)))
+    return Shape(_level(chance), chance.uniform(0.02, 0.08), slope=slope)
+
+
+def _weekly(chance: random.Random) -> Shape:
+    weekend, monday = chance.uniform(0.1, 0.7), chance.choice((1.0, chance.uniform(1.1, 1.6)))
+    return Shape(_level(chance), chance.uniform(0.02, 0.08), weekend=weekend, monday=monday)
+
+
+def _growing_weekly(chance: random.Random) -> Shape:
+    weekend, slope = chance.uniform(0.2, 0.7), chance.uniform(0.003, 0.015)
+    return Shape(_level(chance), chance.uniform(0.02, 0.08), slope=slope, weekend=weekend)
+
+
+def _compounding(chance: random.Random) -> Shape:
+    """So many percent a day more, or less: at first or at last thousands of rows."""
+    noise = chance.uniform(0.02, 0.08)
+    if chance.random() < 0.5:
+        return Shape(_level(chance), noise, rate=chance.uniform(0.01, 0.05))
+    return Shape(10 ** chance.uniform(6, 8), noise, rate=-chance.uniform(0.01, 0.05))
+
+
+def _spike(chance: random.Random, usual: float, noise: float) -> float:
+    return round(usual * (1 + max(chance.uniform(5, 15) * noise, chance.uniform(0.17, 2.0))))
+
+
+def _drop(chance: random.Random, usual: float, noise: float) -> float:
+    return round(max(0.0, usual * (1 - min(1.0, max(chance.uniform(5, 12) * noise, chance.uniform(0.17, 1.0))))))
+
+
+Plant = Callable[[random.Random, float, float], float]
+
+
+def _either(chance: random.Random, usual: float, noise: float) -> float:
+    return (_spike if chance.random() < 0.5 else _drop)(chance, usual, noise)
+
+
+def _places(chance: random.Random, days: int, share: float) -> set[int]:
+    return {day for day in range(FIRST, days) if chance.random() < share}
+
+
+def _planted(shaped: Callable[[random.Random], Shape], plant: Plant, share: float = 0.02, missing: float = 0.0) -> Draw:
+    """Series of a shape with anomalies here and there, and without some of its days."""
+
+    def draw(chance: random.Random, series: Series) -> None:
+        shape = shaped(chance)
+        wrong = _places(chance, DAYS, share)
+        for day in range(DAYS):
+            if day not in wrong and chance.random() < missing:
+                continue
+            value = plant(chance, shape.usual(day), shape.noise) if day in wrong else shape.drawn(chance, day)
+            _add(series, day, value, is_wrong=day in wrong)
+
+    return draw
+
+
+def _shifted(chance: random.Random, series: Series) -> None:
+    """A level that changes for good once or twice."""
+    shape = _steady(chance)
+    shifts = {chance.randint(25, 55), chance.randint(75, 105)} if chance.random() < 0.5 else {chance.randint(25, 105)}
+    level = 1.0
+    for day in range(DAYS):
+        if day in shifts:
+            level *= chance.choice((chance.uniform(1.8, 4.0), chance.uniform(0.2, 0.5)))
+            series.uncounted.update(range(day + 1, day + 1 + SETTLING))
+        _add(series, day, round(level * shape.drawn(chance, day)), is_wrong=day in shifts)
+
+
+def _constant(chance: random.Random, series: Series) -> None:
+    """A table that is written anew with the same rows, now and then a few more; a fifth more or less is wrong."""
+    rows, wrong = round(_level(chance)), _places(chance, DAYS, 0.02)
+    for day in range(DAYS):
+        if chance.random() < 0.1:
+            rows += max(1, round(rows * chance.uniform(0, 0.004)))
+        factor = chance.choice((chance.uniform(1.2, 3), chance.uniform(0, 0.8))) if day in wrong else 1.0
+        _add(series, day, round(rows * factor), is_wrong=day in wrong)
+
+
+def _small(chance: random.Random, series: Series) -> None:
+    """A partition of a few rows a day: what chance makes of it is usual, nothing instead of thirty rows is not."""
+    usual, wrong = chance.choice((0.5, 2, 5, 10, 20, 40)), _places(chance, DAYS, 0.02)
+    for day in range(DAYS):
+        value = _poisson(chance, usual)
+        if day in wrong:
+            spike = math.ceil(usual + chance.uniform(6, 15) * math.sqrt(usual + 1))
+            value = 0 if usual >= 40 and chance.random() < 0.5 else spike
+        _add(series, day, value, is_wrong=day in wrong)
+
+
+def _skewed(chance: random.Random, series: Series) -> None:
+    """Most days alike, some much larger: the tail belongs to it. Wrong is what is far beyond, or next to nothing."""
+    level, spread, wrong = _level(chance), chance.uniform(0.2, 0.5), _places(chance, DAYS, 0.02)
+    for day in range(DAYS):
+        value = level * math.exp(chance.gauss(0, spread))
+        if day in wrong:
+            far = chance.uniform(5, 8) * spread
+            value = level * (math.exp(far) if chance.random() < 0.5 else math.exp(-far) / 2)
+        _add(series, day, round(value), is_wrong=day in wrong)
+
+
+def _nulls(chance: random.Random, series: Series) -> None:
+    """Share of nulls in a column of a few thousand to a few million rows; wrong is a tenth or more of them lost."""
+    series.metric = Metric.null_share
+    rows, usual = (
+        10 ** chance.uniform(3, 6),
+        chance.choice((0.0, chance.uniform(0.001, 0.05), chance.uniform(0.05, 0.3))),
+    )
+    wrong = _places(chance, DAYS, 0.02)
+    for day in range(DAYS):
+        scatter = math.sqrt(usual * (1 - usual) / rows) + 0.03 * usual
+        value = min(1.0, max(0.0, chance.gauss(usual, scatter)))
+        if day in wrong:
+            value = min(1.0, usual + max(chance.uniform(0.05, 0.7), chance.uniform(5, 10) * scatter))
+        _add(series, day, value, is_wrong=day in wrong)
+
+
+def _durations(chance: random.Random, series: Series) -> None:
+    """How long a job runs: scattered to the right; wrong is three times as long or more."""
+    series.metric = Metric.duration_ms
+    usual, spread, wrong = 10 ** chance.uniform(3.5, 7), chance.uniform(0.05, 0.25), _places(chance, DAYS, 0.02)
+    for day in range(DAYS):
+        value = usual * math.exp(chance.gauss(0, spread))
+        if day in wrong:
+            value = (usual + 3000) * max(chance.uniform(3, 10), math.exp(6 * spread))
+        _add(series, day, round(value), is_wrong=day in wrong)
+
+
+def _poisson(chance: random.Random, usual: float) -> int:
+    limit, count, product = math.exp(-usual), 0, chance.random()
+    while product > limit:
+        count, product = count + 1, product * chance.random()
+    return count
+
+
+def _add(series: Series, day: int, value: float, *, is_wrong: bool) -> None:
+    place = len(series.values)
+    if is_wrong:
+        series.wrong.add(place)
+    series.times.append(_BEGIN + timedelta(days=day))
+    series.values.append(value)
+
+
+Draw = Callable[[random.Random, Series], None]
+
+FAMILIES: dict[str, Draw] = {
+    "noise": _planted(_steady, _either),
+    "trend": _planted(_trending, _either),
+    "compounding": _planted(_compounding, _either),
+    "weekly season": _planted(_weekly, _either),
+    "trend and season": _planted(_growing_weekly, _either),
+    "level shifts": _shifted,
+    "spikes": _planted(_steady, _spike, share=0.05),
+    "drops": _planted(_steady, _drop, share=0.05),
+    "missing days": _planted(_weekly, _either, missing=0.25),
+    "constant": _constant,
+    "small partitions": _small,
+    "skewed": _skewed,
+    "null shares": _nulls,
+    "durations": _durations,
+}
+
+
+def drawn(family: str, seeds: range) -> Iterator[Series]:
+    """A series for each seed."""
+    for seed in seeds:
+        series = Series(family)
+        FAMILIES[family](random.Random(f"{family} {seed}"), series)
+        yield series

@@ -1,0 +1,598 @@
+"""The band in which a measurement should fall, and the verdict on one that just came in.
+
+Knows numbers and times; knows nothing of datasets, alerts or storage.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from headgate.domain.anomaly import AnomalyType, Severity
+from headgate.domain.series import (
+    LARGEST,
+    Dot,
+    Factors,
+    Fit,
+    Learnt,
+    fit,
+    has_lows,
+    is_echo,
+    learnt,
+    level_run,
+    spread,
+    weekday_of,
+    widened,
+)
+
+# Scores are kept as numbers of ten digits; what is further off is not told apart.
+MAX_SCORE: Final = 999_999.0
+MAX_SIGMA: Final = 20.0
+# The least that is missing when a drop is told whatever the band, where a policy does not say.
+DROP_SHARE: Final = 0.5
+# What scatters by less than this share of its mean is much the same on either scale.
+_MIN_FOR_FACTORS: Final = 12
+_WIDE: Final = 0.12
+_LOPSIDED: Final = 0.4
+_MOSTLY_NULL: Final = 0.5
+_CALMER: Final = 0.04
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_S: Final = 86_400
+_EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
+_UNITS: Final = (("day", 1.0), ("hour", 1 / 24), ("minute", 1 / 1440))
+_WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+def _require(holds: bool, name: str, value: object, allowed: str) -> None:
+    if not holds:
+        raise ValueError(f"{name} is {value!r}: it must be {allowed}")
+
+
+def _require_zone(at: datetime) -> None:
+    if at.tzinfo is None:
+        raise ValueError(f"{at.isoformat()} has no time zone: give an aware time")
+
+
+class Metric(StrEnum):
+    """What is measured and judged."""
+
+    row_count = "row_count"
+    byte_size = "byte_size"
+    duration_ms = "duration_ms"
+    null_share = "null_share"
+    distinct_count = "distinct_count"
+    rows_quarantined = "rows_quarantined"
+
+
+class State(StrEnum):
+    """What a verdict comes to; `expected` is outside of the band as a person said it would be."""
+
+    normal = "normal"
+    anomalous = "anomalous"
+    learning = "learning"
+    expected = "expected"
+    new_level = "new_level"
+    off = "off"
+
+
+class Point(NamedTuple):
+    """An earlier measurement; `is_anomalous` if it was judged to be outside and nobody has said otherwise."""
+
+    at: datetime
+    value: float
+    is_anomalous: bool = False
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How a series is judged.
+
+    `percentile` puts the band around the median, as many times as far as the 5th and the 95th percentile as `sigma`
+    standard deviations would be for a normal distribution. `floor_share` is the least standard deviation that is
+    believed, as a share of the expected value; `small_sample` widens the band while there are few points. `drop_share`
+    is half where nothing is said, and there are exceptions then; what is said counts without them.
+    """
+
+    enabled: bool = True
+    method: str = "sigma"
+    sigma: float = 3.0
+    min_points: int = 5
+    window_days: int = 30
+    drop_share: float | None = None
+    floor_share: float | None = None
+    seasonality: str = "auto"
+    small_sample: bool = True
+    spike_severity: Severity | None = None
+    drop_severity: Severity | None = None
+
+    def __post_init__(self) -> None:
+        _require(self.method in ("sigma", "percentile"), "method", self.method, "'sigma' or 'percentile'")
+        _require(self.seasonality in ("auto", "off"), "seasonality", self.seasonality, "'auto' or 'off'")
+        _require(0 < self.sigma <= MAX_SIGMA, "sigma", self.sigma, f"above 0 and at most {MAX_SIGMA:g}")
+        _require(2 <= self.min_points <= 1000, "min_points", self.min_points, "2 to 1000")
+        _require(1 <= self.window_days <= 3650, "window_days", self.window_days, "1 to 3650")
+        drop, share = self.drop_share, self.floor_share
+        _require(drop is None or 0 < drop <= 1, "drop_share", drop, "above 0 and at most 1, or nothing for a half")
+        _require(share is None or 0 <= share <= 10, "floor_share", share, "0 to 10, or nothing for the metric's own")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a person expects: the UTC day of `at` (once), every `weekday` (0 is Monday, UTC), or all `until` a time.
+
+    An `at` besides `until` says from when; points that it covers are then not learnt from.
+    """
+
+    kind: str
+    at: datetime | None = None
+    weekday: int | None = None
+    until: datetime | None = None
+
+    def __post_init__(self) -> None:
+        needed = {"once": self.at, "weekday": self.weekday, "until": self.until}
+        _require(self.kind in needed, "kind", self.kind, "'once', 'weekday' or 'until'")
+        _require(
+            needed[self.kind] is not None, "at" if self.kind == "once" else self.kind, None, f"given for {self.kind!r}"
+        )
+        for at in filter(None, (self.at, self.until)):
+            _require_zone(at)
+        _require(self.weekday is None or 0 <= self.weekday <= 6, "weekday", self.weekday, "0 (Monday) to 6 (Sunday)")
+
+    def covers(self, at: datetime) -> bool:
+        if self.kind == "once":
+            return self.at is not None and _day(self.at) // 1 == _day(at) // 1
+        if self.kind == "weekday":
+            return self.weekday == weekday_of(_day(at))
+        return self.until is not None and at <= self.until and (self.at is None or self.at <= at)
+
+    def __str__(self) -> str:
+        if self.kind == "weekday" and self.weekday is not None:
+            return f"every {_WEEKDAYS[self.weekday]}"
+        if self.kind == "once" and self.at is not None:
+            return f"on {self.at.astimezone(UTC):%Y-%m-%d}"
+        return f"until {self.until.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if self.until else ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was expected, what came, how far apart they are in standard deviations, and what that means."""
+
+    state: State
+    value: float
+    expected: float | None
+    low: float | None
+    high: float | None
+    score: float | None
+    stddev: float | None
+    points: int
+    method: str
+    type: AnomalyType | None
+    severity: Severity | None
+    reason: str
+
+    @property
+    def is_anomalous(self) -> bool:
+        """Whether somebody should hear of it."""
+        return self.state is State.anomalous
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether the point stays out of the baseline: what to keep as `is_anomalous` of the stored point."""
+        return self.state in (State.anomalous, State.new_level)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {name: value.value if isinstance(value, StrEnum) else value for name, value in vars(self).items()}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Verdict:
+        """What `as_dict` gave; fields of later versions are left out."""
+        known = {name: stored.get(name) for name in cls.__dataclass_fields__}
+        readers: tuple[tuple[str, Callable[[Any], Any]], ...] = (
+            ("state", State),
+            ("type", AnomalyType),
+            ("severity", Severity),
+        )
+        return cls(**{**known, **{name: read(known[name]) for name, read in readers if known[name] is not None}})
+
+
+class _Nature(NamedTuple):
+    """How a metric behaves: what its deviations are called, how bad they are, and how little it may scatter."""
+
+    spike: AnomalyType
+    drop: AnomalyType | None
+    # The least standard deviation that is believed: a share of what is expected, and an amount.
+    share: float
+    least: float
+    is_count: bool = False
+    has_drop_rule: bool = False
+    drop_severity: Severity = Severity.CRITICAL
+    most: float = LARGEST
+
+    @property
+    def zero_is_level(self) -> bool:
+        """Whether nothing at all may become what is usual: not where it means that something is lost."""
+        return self.drop_severity is not Severity.CRITICAL
+
+
+# Fewer quarantined rows are no anomaly; fewer nulls and shorter runs are worth a note, no more.
+_NATURES: Final = {
+    Metric.row_count: _Nature(
+        AnomalyType.RowCountSpike, AnomalyType.RowCountDrop, 0.02, 1.0, is_count=True, has_drop_rule=True
+    ),
+    Metric.byte_size: _Nature(AnomalyType.VolumeSpike, AnomalyType.VolumeDrop, 0.03, 256.0, has_drop_rule=True),
+    Metric.duration_ms: _Nature(
+        AnomalyType.DurationSpike, AnomalyType.DurationDrop, 0.1, 1000.0, drop_severity=Severity.INFO
+    ),
+    Metric.null_share: _Nature(
+        AnomalyType.NullShareSpike, AnomalyType.NullShareDrop, 0.1, 0.005, drop_severity=Severity.INFO, most=1.0
+    ),
+    Metric.distinct_count: _Nature(
+        AnomalyType.DistinctCountSpike, AnomalyType.DistinctCountDrop, 0.02, 1.0, is_count=True
+    ),
+    Metric.rows_quarantined: _Nature(AnomalyType.QuarantineSpike, None, 0.1, 2.0, is_count=True),
+}
+
+
+class _Band(NamedTuple):
+    """Where a value should lie. `stddev` is at least the floor."""
+
+    expected: float
+    low: float
+    high: float
+    stddev: float
+    method: str
+    fit: Fit
+    factors: Factors | None = None
+
+    def score(self, value: float) -> float:
+        apart = self.factors.score(value) if self.factors else (value - self.expected) / self.stddev
+        return max(-MAX_SCORE, min(MAX_SCORE, apart))
+
+
+class _Subject(NamedTuple):
+    """What a sentence is about."""
+
+    metric: Metric
+    column: str | None
+    value: float
+
+    def __str__(self) -> str:
+        amount = _amount(self.metric, self.value)
+        within = f" in {self.column!r}" if self.column else ""
+        if self.metric in _MEASURES:
+            return f"a {_MEASURES[self.metric]} of {amount}{within} is"
+        noun = _THINGS[self.metric]
+        return f"{amount} {noun}{within} is" if self.value == 1 else f"{amount} {noun}s{within} are"
+
+
+_MEASURES: Final = {Metric.byte_size: "size", Metric.duration_ms: "duration", Metric.null_share: "null share"}
+_THINGS: Final = {
+    Metric.row_count: "row",
+    Metric.distinct_count: "distinct value",
+    Metric.rows_quarantined: "quarantined row",
+}
+
+
+class _Finding(NamedTuple):
+    """What a verdict comes to, and why: the side, whether by the rule of drops, what excuses it, what makes a level."""
+
+    state: State
+    side: int
+    by_rule: bool
+    excuse: str | None
+    run: int
+
+
+class _Case(NamedTuple):
+    """All that a verdict is made of."""
+
+    subject: _Subject
+    nature: _Nature
+    policy: Policy
+    known: Learnt
+    band: _Band
+    day: float
+    mark: Mark | None
+    rows: Verdict | None = None
+
+    @property
+    def weekday(self) -> str:
+        return _WEEKDAYS[weekday_of(self.day)]
+
+
+DEFAULT: Final = Policy()
+
+
+def judge(
+    metric: Metric,
+    history: Sequence[Point],
+    at: datetime,
+    value: float,
+    policy: Policy = DEFAULT,
+    *,
+    column: str | None = None,
+    marks: Sequence[Mark] = (),
+    rows: Verdict | None = None,
+) -> Verdict:
+    """The verdict on a value that was measured at a time, after a history (oldest first) that does not hold it.
+
+    Earlier points count that lie within the policy's window, were not judged anomalous and that no mark covers. Bytes
+    that are fewer because `rows` are, of the same measurement, are told only if those are.
+    """
+    metric, number, day = Metric(metric), _finite(value), _day(at)
+    subject = _Subject(metric, column, number)
+    if not policy.enabled:
+        return _unjudged(State.off, number, 0, f"{metric.value} is not judged: its policy is off")
+    nature, is_seasonal = _NATURES[metric], policy.seasonality == "auto"
+    window = _window(history, at, policy, marks)
+    known = learnt(window, is_seasonal=is_seasonal, zero_is_level=nature.zero_is_level)
+    dots = known.dots
+    if len(dots) < policy.min_points:
+        few = f"{_counted(len(dots), 'point')} in {_counted(policy.window_days, 'day')}"
+        reason = f"{subject} not judged yet: {few} can be compared with, {policy.min_points} are needed"
+        return _unjudged(State.learning, number, len(dots), reason)
+    band = _band(nature, dots, fit(dots, day, is_seasonal=is_seasonal), policy)
+    mark = next((mark for mark in marks if mark.covers(at)), None)
+    return _verdict(_Case(subject, nature, policy, known, band, day, mark, rows))
+
+
+def _verdict(case: _Case) -> Verdict:
+    value, band = case.subject.value, case.band
+    side = _side(value, band, case.nature)
+    by_rule = side == 0 and case.nature.has_drop_rule and _is_halved(case)
+    side = -1 if by_rule else side
+    excuse = _excuse(case, side) if side else None
+    run = 0 if excuse or not side or case.mark else _level_run(case, side)
+    state = _state(case, side, run, is_excused=excuse is not None)
+    is_anomalous = state is State.anomalous
+    return Verdict(
+        state=state,
+        value=value,
+        expected=band.expected,
+        low=band.low,
+        high=band.high,
+        score=band.score(value),
+        stddev=band.stddev,
+        points=len(case.known.dots),
+        method="drop_rule" if by_rule and state is not State.normal else band.method,
+        type=(case.nature.spike if side > 0 else case.nature.drop) if is_anomalous else None,
+        severity=_severity(case, side) if is_anomalous else None,
+        reason=_reason(case, _Finding(state, side, by_rule, excuse, run)),
+    )
+
+
+def _state(case: _Case, side: int, run: int, *, is_excused: bool) -> State:
+    if side == 0 or is_excused:
+        return State.normal
+    if case.mark is not None:
+        return State.expected
+    return State.new_level if run else State.anomalous
+
+
+def _excuse(case: _Case, side: int) -> str | None:
+    """Why a value outside is none the less usual, if it is."""
+    value, band = case.subject.value, case.band
+    if band.fit.has_trend:
+        # What was usual a week ago is not where a trend leads to.
+        before = _amount(case.subject.metric, case.known.dots[-1][1])
+        return f"the value before was {before}, so it is on its way there" if _is_on_its_way(case, side) else None
+    is_usual = case.policy.seasonality == "auto" and is_echo(case.known.level, case.day, value, band.expected)
+    return f"every {case.weekday} so far was like that, so it is usual" if is_usual else None
+
+
+def _is_on_its_way(case: _Case, side: int) -> bool:
+    """Whether a value lies between the newest that was accepted and the forecast: a line does not follow a curve."""
+    newest, levels = case.known.dots[-1], case.band.fit.levels
+    then, now = levels[weekday_of(newest[0])], levels[weekday_of(case.day)]
+    # On another weekday the newest would have been as much more or less as weekdays are.
+    before = newest[1] * now / then if then > 0 else newest[1]
+    # A series scatters more where it is high, and a forecast may be far lower than the series is.
+    apart = case.band.stddev * max(1.0, before / case.band.expected if case.band.expected > 0 else 1.0)
+    return side * (case.subject.value - before) <= case.policy.sigma * apart
+
+
+def _level_run(case: _Case, side: int) -> int:
+    newest = (case.day, case.subject.value, True)
+    zero_is_level = case.nature.zero_is_level
+    return level_run(case.known.streak, case.band.fit, newest, side, zero_is_level=zero_is_level)
+
+
+def _unjudged(state: State, value: float, points: int, reason: str) -> Verdict:
+    return Verdict(state, value, None, None, None, None, None, points, "none", None, None, reason)
+
+
+def _window(history: Sequence[Point], at: datetime, policy: Policy, marks: Sequence[Mark]) -> list[Dot]:
+    """The points that may be compared with, in order. What a person expected says nothing of what is usual."""
+    since = at - min(timedelta(days=policy.window_days), at - _EARLIEST)
+    found = [
+        (point[0].timestamp() / _DAY_S, float(point[1]), point[2])
+        for point in history
+        if since < point[0] <= at and 0 <= point[1] < LARGEST
+    ]
+    if marks:
+        # Until when without since when says nothing of the past.
+        said = [mark for mark in marks if mark.kind != "until" or mark.at is not None]
+        found = [dot for dot in found if not any(mark.covers(_EPOCH + timedelta(days=dot[0])) for mark in said)]
+    return sorted(found)
+
+
+def _band(nature: _Nature, dots: Sequence[Dot], found: Fit, policy: Policy) -> _Band:
+    by_percentile = policy.method == "percentile"
+    width = _width(policy, found, len(dots))
+    shift, below, above = spread(dots, found) if by_percentile else (0.0, found.stddev, found.stddev)
+    # A line that goes down ends at nothing, and a share at all.
+    expected = min(max(found.expected + shift, 0.0), nature.most)
+    floor = _floor(nature, expected, policy)
+    low = max(0.0, expected - max(width * below, policy.sigma * floor))
+    by_factors = _by_factors(nature, dots, found, policy)
+    # Counts scatter further up than down, which shows where they are small.
+    skew = policy.sigma**2 / 4 if nature.is_count else 0.0
+    high = min(nature.most, expected + max(width * above, policy.sigma * floor) + skew)
+    if by_factors:
+        expected = by_factors.at(0)
+        # Never narrower above than the other scale has it.
+        low, high = by_factors.at(-width), max(high, by_factors.at(width))
+    parts = (("weekday", found.has_season), ("trend", found.has_trend), ("log", by_factors is not None))
+    method = "+".join((policy.method, *(name for name, holds in parts if holds)))
+    return _Band(expected, low, high, max(found.stddev, floor), method, found, by_factors)
+
+
+def _by_factors(nature: _Nature, dots: Sequence[Dot], found: Fit, policy: Policy) -> Factors | None:
+    """The logarithms of a series that scatters widely, and further up than down; None for any other.
+
+    What was left out for being outside was the end of its tail, so that the rest seems less lopsided than it is.
+    """
+    is_flat = not found.has_season and not found.has_trend
+    if policy.method != "sigma" or not is_flat or nature.most < LARGEST or len(dots) < _MIN_FOR_FACTORS:
+        return None
+    values = [dot[1] for dot in dots]
+    # What chance makes of small counts has a band of its own.
+    least = max(_WIDE * found.mean, _floor(nature, found.mean, policy) * (2 if nature.is_count else 1))
+    if found.stddev < least or min(values) <= 0:
+        return None
+    factors = Factors.of(values, found.mean)
+    return factors if factors.skew > 0 else None
+
+
+def _width(policy: Policy, found: Fit, points: int) -> float:
+    """How many standard deviations the band reaches: `sigma` for very many points, more for few."""
+    if not policy.small_sample:
+        return policy.sigma
+    # The points that were left out for being outside make the rest look calmer than it is.
+    calmer = 1 + _CALMER * min(1.0, policy.window_days / points)
+    return widened(policy.sigma, found.free) * found.reach * calmer
+
+
+def _floor(nature: _Nature, expected: float, policy: Policy) -> float:
+    """The least standard deviation that is believed: a count scatters at least as chance makes it."""
+    share = nature.share if policy.floor_share is None else policy.floor_share
+    return max(share * expected, nature.least, math.sqrt(expected) if nature.is_count else 0.0)
+
+
+def _side(value: float, band: _Band, nature: _Nature) -> int:
+    if value > band.high:
+        return 1
+    return -1 if value < band.low and nature.drop is not None else 0
+
+
+def _is_halved(case: _Case) -> bool:
+    """Whether more is missing than is allowed, though the band is wide enough for it.
+
+    What a policy allows counts as it is; half, if it does not say, has exceptions.
+    """
+    value, expected, share = case.subject.value, case.band.expected, case.policy.drop_share
+    left = 1 - (DROP_SHARE if share is None else share)
+    return value < left * expected and (share is not None or not _may_be_halved(case, left))
+
+
+def _may_be_halved(case: _Case, left: float) -> bool:
+    """Whether half is not much: of few rows by chance, of their bytes, of lopsided values, or of a series with lows."""
+    value, expected, rows = case.subject.value, case.band.expected, case.rows
+    if case.nature.is_count and expected - value <= case.policy.sigma * math.sqrt(expected):
+        return True
+    if rows is not None and rows.state is State.normal and rows.value < left * (rows.expected or 0.0):
+        return True
+    if case.band.factors is not None and case.band.factors.skew >= _LOPSIDED:
+        return True
+    return has_lows(case.known.level, value, left, expected)
+
+
+def _severity(case: _Case, side: int) -> Severity:
+    if side < 0:
+        return case.policy.drop_severity or case.nature.drop_severity
+    if case.policy.spike_severity:
+        return case.policy.spike_severity
+    value, band = case.subject.value, case.band
+    # A column that has lost most of its values is lost.
+    is_lost = case.subject.metric is Metric.null_share and value >= _MOSTLY_NULL
+    is_far = value - band.expected > 3 * (band.high - band.expected)
+    return Severity.CRITICAL if is_lost and is_far else Severity.WARNING
+
+
+def _reason(case: _Case, found: _Finding) -> str:
+    subject, band = case.subject, case.band
+    if found.side == 0:
+        low, high = _amount(subject.metric, band.low), _amount(subject.metric, band.high)
+        return f"{subject} within {low} to {high}, {_apart(case)}"
+    told = f"{subject} {_missing(case) if found.by_rule else _apart(case)}"
+    if found.state is State.normal:
+        return f"{told}; {found.excuse}"
+    if found.by_rule:
+        share = case.policy.drop_share
+        told = f"{told}, and {100 * (DROP_SHARE if share is None else share):g} % are allowed"
+    if found.state is State.expected:
+        return f"{told}; a person expects that {case.mark}"
+    if found.state is State.new_level:
+        row = f"{found.run} in a row are {'above' if found.side > 0 else 'below'}"
+        return f"{told}; {row}, so the level has changed: what comes is compared with these"
+    return told
+
+
+def _missing(case: _Case) -> str:
+    return f"{100 * (1 - case.subject.value / case.band.expected):.0f} % below {_usual(case)}"
+
+
+def _apart(case: _Case) -> str:
+    score, scale = case.band.score(case.subject.value), " on a logarithmic scale" if case.band.factors else ""
+    return f"{abs(score):,.1f} standard deviations {'above' if score >= 0 else 'below'} {_usual(case)}{scale}"
+
+
+def _usual(case: _Case) -> str:
+    amount, fitted = _amount(case.subject.metric, case.band.expected), case.band.fit
+    if fitted.has_season and fitted.has_trend:
+        return f"the {amount} that the trend leads to on a {case.weekday}"
+    if fitted.has_season:
+        return f"the {amount} that is usual on a {case.weekday}"
+    if fitted.has_trend:
+        return f"the {amount} that the trend of {' '.join(_span(case))}s leads to"
+    kind = "median" if case.policy.method == "percentile" or case.band.factors else "mean"
+    return f"the {'-'.join(_span(case))} {kind} of {amount}"
+
+
+def _span(case: _Case) -> tuple[str, str]:
+    """How far back the points reach that count: that may be less than the window of the policy."""
+    days = case.day - case.known.dots[0][0]
+    if days > case.policy.window_days - 1.5:
+        return str(case.policy.window_days), "day"
+    unit, size = next(((unit, size) for unit, size in _UNITS if days >= 2 * size), _UNITS[-1])
+    return str(max(1, round(days / size))), unit
+
+
+def _amount(metric: Metric, value: float) -> str:
+    if metric is Metric.byte_size:
+        return _scaled(value, ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "bytes")))
+    if metric is Metric.duration_ms:
+        return _scaled(value, ((7.2e6, "h", 3.6e6), (1.2e5, "min", 6e4), (1e3, "s"), (1, "ms")))
+    if metric is Metric.null_share:
+        return f"{float(f'{100 * value:.3g}'):g} %"
+    if abs(value) >= 1e18:
+        return f"{value:.3g}"
+    return f"{value:,.0f}" if value == int(value) or abs(value) >= 100 else f"{value:,.1f}"
+
+
+def _scaled(value: float, units: Sequence[tuple[float, str] | tuple[float, str, float]]) -> str:
+    unit = next((each for each in units if abs(value) >= each[0]), units[-1])
+    scaled = value / unit[-1] if len(unit) == 3 else value / unit[0]
+    return f"{scaled:,.1f}".removesuffix(".0") + f" {unit[1]}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _day(at: datetime) -> float:
+    _require_zone(at)
+    return at.timestamp() / _DAY_S
+
+
+def _finite(value: float) -> float:
+    if not abs(value) < LARGEST:
+        raise ValueError(
+            f"{value if isinstance(value, float) else 'the value'} is no measurement: give a number below {LARGEST:g}"
+        )
+    return float(value)

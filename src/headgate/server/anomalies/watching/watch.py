@@ -1,0 +1,200 @@
+"""Watches for what does not come: the end of a run, the next write of a dataset.
+
+Everything that is watched has a time at which to look, so that a round costs what is due and not what there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from headgate.domain.anomaly import AnomalyType, Severity
+from headgate.domain.rhythm import Lateness, due_by, late
+from headgate.domain.stuck import NO_HISTORY, History, expected_end, next_look
+from headgate.server.anomalies.judging.findings import Finding, keep_findings
+from headgate.server.anomalies.judging.rules import FRESHNESS, STUCK, hold_names, load_rules
+from headgate.server.anomalies.watching.earlier import read_earlier
+from headgate.server.db.pool import Connection, Record
+from headgate.server.db.queries import Queries
+
+Q = Queries("headgate.server.anomalies.watching")
+
+MAX_NEW_RUNS: Final = 20_000
+MAX_RUNS: Final = 500
+MAX_DATASETS: Final = 500
+# A run is seen when its transaction ends, which is later than the time it says it was made.
+_OVERLAP: Final = timedelta(minutes=5)
+_FIRST_LOOK: Final = timedelta(days=2)
+# Runs that were long overdue when they came in are history that somebody sends.
+_HISTORY: Final = timedelta(days=1)
+_SWITCHED_OFF: Final = timedelta(days=1)
+
+
+class Watch:
+    """One round for one organisation."""
+
+    def __init__(self, conn: Connection, organization_id: UUID, now: datetime) -> None:
+        self._conn = conn
+        self._organization_id = organization_id
+        self._now = now
+
+    async def look(self) -> bool:
+        """Look at a page of all that is due; whether there may be more."""
+        await hold_names(self._conn, self._organization_id)
+        is_left = await self._note_new_runs()
+        runs = await self._fetch(Q.list_due_runs, self._now, MAX_RUNS)
+        datasets = await self._fetch(Q.list_due_datasets, self._now, MAX_DATASETS)
+        found = [*await self._stuck_runs(runs), *await self._late_datasets(datasets)]
+        await keep_findings(self._conn, self._organization_id, found)
+        is_left |= await read_earlier(self._conn, self._organization_id)
+        return is_left or len(runs) == MAX_RUNS or len(datasets) == MAX_DATASETS
+
+    async def _note_new_runs(self) -> bool:
+        seen = await self._conn.fetchval(Q.get_progress, self._organization_id)
+        begin = self._now - _FIRST_LOOK if seen is None else seen
+        row = await self._conn.fetchrow(Q.watch_new_runs, self._organization_id, begin, self._now, MAX_NEW_RUNS)
+        # A full page goes on where it ended; else the next look begins a little earlier than this one ended.
+        is_full = bool(row["runs"] >= MAX_NEW_RUNS)
+        until = row["seen_until"] if is_full else self._now - _OVERLAP
+        await self._conn.execute(Q.set_progress, self._organization_id, max(begin, until))
+        return is_full
+
+    async def _stuck_runs(self, rows: Sequence[Record]) -> list[Finding]:
+        if not rows:
+            return []
+        rules = await load_rules(self._conn, self._organization_id, {row["output_id"] for row in rows} - {None})
+        histories = await self._histories({row["job_id"] for row in rows if row["job_id"] is not None})
+        later: dict[UUID, datetime] = {}
+        found = []
+        for row in rows:
+            due = _due(row, histories.get(row["job_id"], NO_HISTORY)) or self._look_again(row)
+            if due is not None and due > self._now:
+                later[row["run_id"]] = due
+            elif due is not None and due >= row["created_at"] - _HISTORY:
+                finding = _stuck(row, due)
+                if rules.policy(finding.dataset_id, STUCK).enabled:
+                    found.append(finding)
+        over = [row["run_id"] for row in rows if row["run_id"] not in later]
+        await self._conn.execute(Q.forget_runs, self._organization_id, over)
+        await self._conn.execute(Q.put_off_runs, self._organization_id, list(later), list(later.values()))
+        return found
+
+    def _look_again(self, row: Record) -> datetime | None:
+        """When to look at a run again that has not begun as far as we know; None for one that is over or streams."""
+        if row["state"] is None or _is_streaming(row):
+            return None
+        return next_look(row["state"], row["created_at"], self._now)
+
+    async def _late_datasets(self, rows: Sequence[Record]) -> list[Finding]:
+        if not rows:
+            return []
+        rules = await load_rules(self._conn, self._organization_id, {row["dataset_id"] for row in rows})
+        due: dict[UUID, datetime | None] = {}
+        found = []
+        for row in rows:
+            is_on = rules.policy(row["dataset_id"], FRESHNESS).enabled
+            due[row["dataset_id"]] = self._next_look(row) if is_on else self._now + _SWITCHED_OFF
+            finding = self._missed(row)
+            if finding is not None and is_on:
+                found.append(finding)
+        await self._put_off(due)
+        await self._set_staleness([row for row in rows if row["sla_hours"] is not None])
+        return found
+
+    def _missed(self, row: Record) -> Finding | None:
+        lateness = None if row["is_gone"] else late(_writes(row), self._now, row["sla_hours"])
+        if lateness is None or (row["sla_hours"] is None and lateness.expected_by < row["since"]):
+            return None
+        return _missed(row, lateness)
+
+    def _next_look(self, row: Record) -> datetime | None:
+        """When a write will be missing if none comes; None if nothing but a write will tell."""
+        if row["is_gone"]:
+            return None
+        due = next_write(row)
+        return due if due is not None and due > self._now else None
+
+    async def _put_off(self, due: dict[UUID, datetime | None]) -> None:
+        ids = sorted(due)
+        times = [at.isoformat() if (at := due[each]) is not None else "infinity" for each in ids]
+        await self._conn.execute(Q.put_off_datasets, self._organization_id, ids, times)
+
+    async def _set_staleness(self, rows: Sequence[Record]) -> None:
+        told = [
+            (row["dataset_id"], max(row["writes"] or (), default=None), late(_writes(row), self._now, row["sla_hours"]))
+            for row in rows
+        ]
+        columns = [[each[0] for each in told], [each[1] for each in told], [each[2] is not None for each in told]]
+        await self._conn.execute(Q.set_staleness, self._organization_id, *columns)
+
+    async def _histories(self, job_ids: Collection[UUID]) -> dict[UUID, History]:
+        rows = await self._fetch(Q.list_durations, list(job_ids)) if job_ids else ()
+        return {row["id"]: History(row["completed"], row["p99_s"]) for row in rows}
+
+    async def _fetch(self, query: str, *arguments: Any) -> Sequence[Record]:
+        rows: Sequence[Record] = await self._conn.fetch(query, self._organization_id, *arguments)
+        return rows
+
+
+def next_write(row: Record) -> datetime | None:
+    """By when a dataset should be written next, whether that is past or not; None if nothing says so."""
+    return due_by(_writes(row), row["sla_hours"])
+
+
+def _due(row: Record, history: History) -> datetime | None:
+    if row["state"] is None:
+        return None
+    return expected_end(row["state"], row["started_at"], history, is_streaming=_is_streaming(row))
+
+
+def _is_streaming(row: Record) -> bool:
+    return any((kind or "").upper() == "STREAMING" for kind in (row["processing_type"], row["job_processing_type"]))
+
+
+def _writes(row: Record) -> Sequence[datetime]:
+    """When it was written; what was never written is as old as we know it."""
+    return row["writes"] or [row["first_seen_at"]]
+
+
+def _stuck(row: Record, due: datetime) -> Finding:
+    return Finding(
+        dataset_id=row["output_id"],
+        job_id=row["job_id"],
+        run_id=row["run_id"],
+        type=AnomalyType.StuckRun,
+        severity=Severity.WARNING,
+        metric=None,
+        column=None,
+        partition_key="",
+        observed_at=due,
+        expected={"ended_by": due.isoformat()},
+        actual={"state": row["state"], "started_at": row["started_at"].isoformat()},
+        score=None,
+        job_name=row["job_name"],
+        description=f"the run of {row['job_name']} has not ended: it should have by {due:%Y-%m-%d %H:%M} UTC, "
+        "as almost all before it would have",
+    )
+
+
+def _missed(row: Record, lateness: Lateness) -> Finding:
+    last = lateness.last_write_at
+    return Finding(
+        dataset_id=row["dataset_id"],
+        job_id=row["job_id"],
+        run_id=None,
+        type=AnomalyType.FreshnessMissed,
+        severity=lateness.severity,
+        metric=None,
+        column=None,
+        partition_key="",
+        observed_at=lateness.expected_by,
+        expected={"written_by": lateness.expected_by.isoformat(), "sla_hours": row["sla_hours"]},
+        actual={"last_write_at": last.isoformat()},
+        score=None,
+        job_name=row["job_name"],
+        description=lateness.reason,
+        metadata={"by": lateness.source},
+        occasion=last.isoformat(),
+    )

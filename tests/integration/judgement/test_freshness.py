@@ -1,0 +1,259 @@
+"""Datasets that should have been written: by what a person or a pipeline says, else by the rhythm of their writes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from headgate.server.anomalies.watching import watch
+from tests.support.anomalies import Judging, a_load, spelled
+from tests.support.events import Json, a_dataset, a_facet, an_event
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def ago(**span: float) -> datetime:
+    return now() - timedelta(**span)
+
+
+def path(dataset: str = "orders") -> str:
+    return f"/api/v1/datasets/{dataset}/freshness-sla"
+
+
+async def put(judging: Judging, hours: Any, dataset: str = "orders") -> httpx.Response:
+    return await judging.tenant.client.put(path(dataset), json={"sla_hours": hours})
+
+
+async def freshness(judging: Judging) -> Json:
+    response = await judging.tenant.client.get(path())
+    assert response.status_code == 200, response.text
+    found: Json = response.json()
+    return found
+
+
+async def written(judging: Judging, at: datetime, table: str = "orders") -> None:
+    await judging.detect(await judging.sent(a_load(at, table=table, job=f"load_{table}")))
+
+
+async def in_the_catalog(judging: Judging, dataset: str = "orders") -> Json:
+    found: Json = (await judging.tenant.client.get(f"/api/v1/datasets/{dataset}")).json()
+    return found
+
+
+async def test_an_sla_is_set_read_changed_and_removed(judging: Judging) -> None:
+    await written(judging, ago(hours=1))
+    assert (await freshness(judging))["sla_hours"] is None
+
+    first = (await put(judging, 6)).json()
+    assert (first["sla_hours"], first["source"], first["is_stale"], first["expected_from"]) == (6, "user", False, "sla")
+    assert (await put(judging, 0.5)).json()["is_stale"] is True
+    shown = await in_the_catalog(judging)
+    assert (shown["sla_hours"], shown["is_stale"], shown["last_updated"] is not None) == (0.5, True, True)
+    assert (await judging.tenant.client.delete(path())).status_code == 204
+    assert (await judging.tenant.client.delete(path())).status_code == 204
+    after = await freshness(judging)
+    assert (after["sla_hours"], after["source"], after["is_stale"]) == (None, None, False)
+
+
+@pytest.mark.parametrize("hours", [0, -1, "soon", None, 1e9, "NaN", True], ids=repr)
+async def test_an_sla_that_makes_no_sense_is_refused(judging: Judging, hours: Any) -> None:
+    await written(judging, ago(hours=1))
+
+    assert (await put(judging, hours)).status_code == 422
+    assert (await put(judging, 1, dataset="nothing")).status_code == 404
+
+
+async def test_a_dataset_that_is_older_than_its_sla_is_critical(judging: Judging) -> None:
+    await written(judging, ago(hours=5))
+    await put(judging, 4)
+
+    await judging.watch()
+
+    (found,) = await judging.anomalies()
+    assert (found["anomaly_type"], found["severity"], found["dataset"]) == ("FreshnessMissed", "CRITICAL", "orders")
+    assert (found["run_id"], found["job_name"]) == (None, "load_orders")
+    assert "SLA is 4 hours" in found["description"]
+    assert [task["payload"]["anomaly_id"] for task in await judging.tasks("CORRELATE")] == [str(found["id"])]
+    (row,) = await judging.rows("SELECT * FROM freshness_sla WHERE organization_id = $1")
+    assert row["is_stale"] is True
+    assert row["last_updated_at"] is not None
+
+
+async def test_a_lapse_is_told_once_and_the_next_one_again(judging: Judging) -> None:
+    await written(judging, ago(hours=5))
+    await put(judging, 4)
+    for hours in range(3):
+        await judging.watch(now() + timedelta(hours=hours))
+    assert await judging.types() == ["FreshnessMissed"]
+
+    await written(judging, now())
+    (row,) = await judging.rows("SELECT * FROM freshness_sla WHERE organization_id = $1")
+    assert row["is_stale"] is False
+    await judging.watch(now() + timedelta(hours=1))
+    assert await judging.types() == ["FreshnessMissed"]
+    await judging.watch(now() + timedelta(hours=5))
+    assert await judging.types() == ["FreshnessMissed", "FreshnessMissed"]
+
+
+async def test_a_shorter_sla_is_looked_at_in_the_next_round(judging: Judging) -> None:
+    await written(judging, ago(hours=5))
+    await put(judging, 10)
+    await judging.watch()
+    assert await judging.anomalies() == []
+
+    await put(judging, 2)
+    await judging.watch()
+    assert await judging.types() == ["FreshnessMissed"]
+
+
+async def test_what_was_never_written_is_as_old_as_it_is_known(judging: Judging) -> None:
+    await judging.sent(a_load(ago(hours=30), state="START"))
+    await put(judging, 24)
+
+    await judging.watch()
+
+    assert "FreshnessMissed" in await judging.types()
+    assert (await freshness(judging))["last_updated"] is None
+
+
+async def test_a_rhythm_is_learnt_and_a_missing_write_is_a_warning(judging: Judging) -> None:
+    await judging.watch()
+    for days in range(29, -1, -1):
+        await written(judging, ago(days=days))
+
+    await judging.watch()
+    assert await judging.anomalies() == []
+    known = await freshness(judging)
+    assert (known["expected_from"], known["is_stale"]) == ("rhythm", False)
+    await judging.watch(now() + timedelta(hours=20))
+    assert await judging.anomalies() == []
+    await judging.watch(now() + timedelta(hours=40))
+
+    (found,) = await judging.anomalies()
+    assert (found["anomaly_type"], found["severity"], found["metadata"]) == (
+        "FreshnessMissed", "WARNING", {"by": "rhythm"},
+    )  # fmt: skip
+
+
+async def stale(judging: Judging) -> tuple[bool, bool, bool, str]:
+    """What the freshness, the dataset, the list of datasets and its status say."""
+    listed = (await judging.tenant.client.get("/api/v1/datasets")).json()["items"]
+    (status,) = (await judging.tenant.client.get("/api/v1/status", params={"ids": listed[0]["id"]})).json()["items"]
+    return (
+        (await freshness(judging))["is_stale"],
+        (await in_the_catalog(judging))["is_stale"],
+        listed[0]["is_stale"],
+        status["state"],
+    )
+
+
+async def test_what_is_late_by_its_rhythm_is_stale_until_it_is_written(judging: Judging) -> None:
+    await judging.watch()
+    for days in range(31, 1, -1):
+        await written(judging, ago(days=days))
+    assert await stale(judging) == (False, False, False, "ok")
+    await judging.db.execute(
+        "UPDATE watched_datasets SET since = now() - interval '30 days' WHERE organization_id = $1",
+        judging.organization_id,
+    )
+    await judging.watch()
+    assert await judging.types() == ["FreshnessMissed"]
+    assert await stale(judging) == (True, True, True, "stale")
+
+    await written(judging, now())
+
+    assert await stale(judging) == (False, False, False, "ok"), "whether its anomaly was looked at yet or not"
+
+
+async def test_what_a_person_says_is_no_lapse_is_not_stale(judging: Judging) -> None:
+    await judging.watch()
+    for days in range(29, -1, -1):
+        await written(judging, ago(days=days))
+    await judging.watch(now() + timedelta(hours=40))
+    (found,) = await judging.anomalies()
+    assert (await stale(judging))[0] is True
+
+    await judging.tenant.client.patch(f"/api/v1/anomalies/{found['id']}", json={"status": "FALSE_POSITIVE"})
+
+    assert await stale(judging) == (False, False, False, "ok")
+
+
+async def test_a_longer_sla_counts_at_once_and_what_an_sla_missed_says_nothing_without_it(judging: Judging) -> None:
+    await written(judging, ago(hours=5))
+    await put(judging, 1)
+    await judging.watch()
+    assert await judging.types() == ["FreshnessMissed"]
+    assert await stale(judging) == (True, True, True, "stale")
+
+    await put(judging, 100)
+    assert await stale(judging) == (False, False, False, "ok")
+    await judging.tenant.client.delete(path())
+    assert await stale(judging) == (False, False, False, "ok")
+
+
+async def test_what_stopped_before_anybody_watched_is_left_in_peace(judging: Judging) -> None:
+    for days in range(60, 30, -1):
+        await written(judging, ago(days=days))
+
+    await judging.watch()
+    await judging.watch(now() + timedelta(days=5))
+
+    assert await judging.anomalies() == []
+
+
+async def test_what_was_dropped_is_not_waited_for(judging: Judging) -> None:
+    await written(judging, ago(hours=5))
+    dropped = {"lifecycleStateChange": a_facet(lifecycleStateChange="DROP")}
+    await judging.sent(an_event(job="drop", time=spelled(ago(hours=4)), outputs=[a_dataset("orders", facets=dropped)]))
+    await put(judging, 1)
+
+    await judging.watch()
+
+    assert await judging.anomalies() == []
+
+
+async def test_freshness_can_be_left_alone(judging: Judging) -> None:
+    await written(judging, ago(hours=5))
+    await put(judging, 1)
+    policy = {"dataset": "orders", "metric": "freshness", "enabled": False}
+    assert (await judging.tenant.client.post("/api/v1/detection-policies", json=policy)).status_code == 201
+
+    await judging.watch()
+
+    assert await judging.anomalies() == []
+
+
+async def test_a_round_looks_at_so_many_and_the_next_one_goes_on(
+    judging: Judging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "MAX_DATASETS", 2)
+    for number in range(5):
+        await written(judging, ago(hours=5), table=f"t{number}")
+        await put(judging, 1, dataset=f"t{number}")
+
+    counts = []
+    for _ in range(4):
+        await judging.watch()
+        counts.append(len(await judging.anomalies()))
+
+    assert counts == [2, 4, 5, 5]
+
+
+async def test_a_pipelines_freshness_block_is_watched_too(judging: Judging) -> None:
+    await written(judging, ago(hours=5))
+    await judging.db.execute(
+        """INSERT INTO freshness_sla (organization_id, dataset_id, sla_hours, source, told_at)
+           VALUES ($1, $2, 1, 'pipeline', now())""",
+        judging.organization_id,
+        await judging.dataset_id(),
+    )
+    await judging.watch()
+
+    assert await judging.types() == ["FreshnessMissed"]
+    assert (await freshness(judging))["source"] == "pipeline"
+    assert (await put(judging, 9)).json()["source"] == "user"
