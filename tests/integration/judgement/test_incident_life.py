@@ -1,0 +1,568 @@
+"""How incidents go on: they end by themselves, people act on them, and all of it is kept."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from headgate.server.incidents.schemas import IncidentDetailOut, IncidentEvidenceOut, TimelineOut
+from tests.support.events import a_run_id, at
+from tests.support.incidents import DAY, HOUR, Shop, checked, wrote
+from tests.support.pipeline_events import a_full_record, a_node_end
+
+FAILS, PASSES = ("not_null", "id", False), ("not_null", "id", True)
+
+
+@pytest.fixture
+async def failing(shop: Shop) -> Shop:
+    """With a test that fails."""
+    await shop.send(*wrote("load", 0, "marts.orders", "raw.orders"))
+    await shop.send_and_work(checked("marts.orders", 60, FAILS))
+    return shop
+
+
+async def events(shop: Shop, number: int = 1) -> list[tuple[str, str]]:
+    items = TimelineOut.model_validate(await shop.get(f"/{number}/timeline")).items
+    return [(each.kind, each.actor) for each in items]
+
+
+# --- by themselves ---
+
+
+async def test_an_incident_ends_when_its_test_passes_again(failing: Shop) -> None:
+    await failing.send_and_work(checked("marts.orders", 120, PASSES))
+
+    found = await failing.incident()
+    assert (found["status"], found["resolved_by"], found["resolution"]) == (
+        "resolved", "headgate", "the test passes again",
+    )  # fmt: skip
+    assert (found["resolved_at"], found["open_symptom_count"]) == (at(120), 0)
+    assert ("INCIDENT", "IncidentResolved") in await failing.alerts()
+
+
+async def test_an_incident_goes_on_while_another_of_its_tests_fails(failing: Shop) -> None:
+    await failing.send_and_work(checked("marts.orders", 90, ("unique", "id", False)))
+    await failing.send_and_work(checked("marts.orders", 120, PASSES))
+
+    found = await failing.incident()
+    assert (found["status"], found["symptom_count"], found["open_symptom_count"]) == ("open", 2, 1)
+
+
+async def test_a_pass_from_before_the_failure_ends_nothing(failing: Shop) -> None:
+    await failing.send_and_work(checked("marts.orders", 30, PASSES))
+
+    assert (await failing.incident())["status"] == "open"
+
+
+async def test_a_failure_that_was_over_before_anybody_looked_is_kept_and_troubles_nobody(shop: Shop) -> None:
+    await shop.send(*wrote("load", 0, "marts.orders"))
+    await shop.send(checked("marts.orders", 60, FAILS), checked("marts.orders", 120, PASSES))
+    await shop.work()
+
+    found = await shop.incident()
+    assert (found["status"], found["resolved_at"], found["symptoms"][0]["cleared_at"]) == ("resolved", at(120), at(120))
+    assert await shop.alerts() == []
+
+
+async def test_a_failed_run_is_over_when_its_job_completes(shop: Shop) -> None:
+    await shop.send_and_work(*wrote("load", 0, "marts.orders", state="FAIL"))
+    assert (await shop.incident())["kind"] == "RunFailed"
+    await shop.send_and_work(*wrote("load", HOUR, "marts.orders"))
+
+    found = await shop.incident()
+    assert (found["status"], found["resolution"]) == ("resolved", "the job completed")
+
+
+async def test_a_blocked_gate_is_over_when_the_node_is_published(shop: Shop) -> None:
+    await shop.send_and_work(a_node_end(a_run_id(), status="stopped", **a_full_record()))
+    assert (await shop.incident())["kind"] == "GateBlocked"
+    await shop.send_and_work(a_node_end(a_run_id(), seconds=HOUR))
+
+    found = await shop.incident()
+    assert (found["status"], found["resolution"]) == ("resolved", "the node was published again")
+
+
+async def test_a_metric_that_is_back_to_normal_ends_its_incident(shop: Shop) -> None:
+    for day in range(8):
+        await shop.send(*wrote("load", day * DAY, "marts.orders", rows=1000 + day))
+    await shop.send(*wrote("load", 8 * DAY, "marts.orders", rows=100))
+    await shop.work()
+    found = await shop.incident()
+    assert (found["kind"], found["severity"], found["status"]) == ("RowCountDrop", "CRITICAL", "open")
+    linked = await shop.rows("SELECT incident_id FROM anomalies WHERE organization_id = $1")
+    assert {str(row["incident_id"]) for row in linked} == {found["id"]}
+
+    await shop.send_and_work(*wrote("load", 9 * DAY, "marts.orders", rows=1005))
+
+    found = await shop.incident()
+    assert (found["status"], found["resolution"]) == ("resolved", "the metric is back to normal")
+
+
+async def test_a_metric_that_stays_where_it_went_has_a_new_level(shop: Shop) -> None:
+    for day in range(8):
+        await shop.send(*wrote("load", day * DAY, "marts.orders", rows=1000 + day))
+    for day in range(8, 14):
+        await shop.send_and_work(*wrote("load", day * DAY, "marts.orders", rows=100 + day))
+
+    found = await shop.incident()
+    assert (found["status"], found["resolution"]) == ("resolved", "the metric has a new level")
+
+
+@pytest.mark.parametrize("status", ["RESOLVED", "FALSE_POSITIVE"])
+async def test_an_anomaly_that_is_opened_again_opens_its_incident_again(shop: Shop, status: str) -> None:
+    for day in range(8):
+        await shop.send(*wrote("load", day * DAY, "marts.orders", rows=1000 + day))
+    await shop.send_and_work(*wrote("load", 8 * DAY, "marts.orders", rows=100))
+    path = f"/api/v1/anomalies/{(await shop.incident())['symptoms'][0]['anomaly_id']}"
+    for to, expected in ((status, "resolved"), ("OPEN", "open"), ("ACKNOWLEDGED", "open")):
+        assert (await shop.tenant.client.patch(path, json={"status": to})).is_success
+        await shop.work()
+        found = await shop.incident()
+        assert (found["status"], found["open_symptom_count"]) == (expected, int(expected == "open")), to
+
+    assert [kind for kind, _ in await events(shop)].count("reopened") == 1
+
+
+async def test_an_anomaly_that_a_person_looks_at_after_its_incident_was_resolved_opens_nothing(shop: Shop) -> None:
+    for day in range(8):
+        await shop.send(*wrote("load", day * DAY, "marts.orders", rows=1000 + day))
+    await shop.send_and_work(*wrote("load", 8 * DAY, "marts.orders", rows=100))
+    found = await shop.incident()
+    await shop.set_status(found, "resolved")
+    path = f"/api/v1/anomalies/{found['symptoms'][0]['anomaly_id']}"
+    assert (await shop.tenant.client.patch(path, json={"status": "ACKNOWLEDGED"})).is_success
+    await shop.work()
+
+    assert (await shop.incident())["status"] == "resolved"
+
+
+async def test_an_anomaly_that_a_person_resolved_ends_its_incident(shop: Shop) -> None:
+    for day in range(8):
+        await shop.send(*wrote("load", day * DAY, "marts.orders", rows=1000 + day))
+    await shop.send_and_work(*wrote("load", 8 * DAY, "marts.orders", rows=100))
+    found = await shop.incident()
+    response = await shop.tenant.client.patch(
+        f"/api/v1/anomalies/{found['symptoms'][0]['anomaly_id']}", json={"status": "FALSE_POSITIVE"}
+    )
+    assert response.status_code == 200, response.text
+    await tended(shop)
+
+    found = await shop.incident()
+    assert (found["status"], found["resolution"]) == ("resolved", "the anomaly was a false alarm")
+
+
+async def tended(shop: Shop) -> None:
+    """Recurring work is due, and done."""
+    from headgate.server.incidents.jobs import tend
+    from headgate.server.queue import Batch
+
+    async with shop.server.database.tenant(shop.tenant.organization_id) as conn:
+        await tend(conn, Batch(shop.tenant.organization_id, "TEND", "", ()))
+
+
+async def test_what_fails_again_soon_after_its_end_reopens_the_incident(failing: Shop) -> None:
+    await failing.send_and_work(checked("marts.orders", 120, PASSES))
+    await failing.send(*wrote("load", HOUR, "marts.orders"))
+    await failing.send_and_work(checked("marts.orders", HOUR + 60, FAILS))
+
+    found = await failing.incident()
+    assert (found["status"], found["symptom_count"], found["resolved_at"]) == ("open", 2, None)
+    assert ("reopened", "headgate") in await events(failing)
+    assert ("INCIDENT", "IncidentReopened") in await failing.alerts()
+
+
+async def test_what_goes_on_again_is_joined_by_what_is_upstream_of_it(shop: Shop) -> None:
+    await shop.send(*wrote("ingest", -300, "raw.orders"), *wrote("load", 0, "marts.orders", "raw.orders"))
+    for second, result in ((60, FAILS), (120, PASSES), (HOUR, FAILS)):
+        await shop.send_and_work(checked("marts.orders", second, result))
+    await shop.send_and_work(checked("raw.orders", HOUR + 60, FAILS))
+
+    assert (await shop.incident())["symptom_count"] == 2
+
+
+async def test_what_was_of_another_run_than_was_known_is_joined_by_what_is_upstream_of_it(shop: Shop) -> None:
+    await shop.send(*wrote("load", -DAY, "marts.orders"), *wrote("ingest", -300, "raw.orders"))
+    await shop.send_and_work(checked("marts.orders", 60, FAILS))
+    await shop.send_and_work(*wrote("load", 0, "marts.orders", "raw.orders"))
+    await shop.send_and_work(checked("raw.orders", 90, FAILS))
+
+    assert (await shop.incident())["symptom_count"] == 2
+
+
+async def test_what_fails_again_long_after_its_end_is_another_incident(failing: Shop) -> None:
+    await failing.send_and_work(checked("marts.orders", 120, PASSES))
+    await failing.send(*wrote("load", 2 * DAY, "marts.orders"))
+    await failing.send_and_work(checked("marts.orders", 2 * DAY + 60, FAILS))
+
+    assert [each["status"] for each in await failing.incidents()] == ["resolved", "open"]
+
+
+async def test_the_same_run_that_fails_its_test_again_reopens_its_incident_for_a_day(failing: Shop) -> None:
+    await failing.send_and_work(checked("marts.orders", 120, PASSES))
+    await failing.send_and_work(checked("marts.orders", HOUR, FAILS))
+    assert (await failing.incident())["symptoms"][0]["count"] == 2
+    await failing.send_and_work(checked("marts.orders", 2 * HOUR, PASSES))
+
+    await failing.send_and_work(checked("marts.orders", 3 * DAY, FAILS))
+
+    assert [each["status"] for each in await failing.incidents()] == ["resolved", "open"]
+
+
+# --- by people ---
+
+
+async def test_an_incident_is_acknowledged_and_resolved_by_a_person(failing: Shop) -> None:
+    incident = await failing.incident()
+    acknowledged = await failing.set_status(incident, "acknowledged", reason="looking at it")
+    assert (acknowledged["status"], acknowledged["acknowledged_by"]) == ("acknowledged", "first key")
+    resolved = await failing.set_status(incident, "resolved", reason="loaded again")
+
+    assert (resolved["status"], resolved["resolved_by"], resolved["resolution"]) == (
+        "resolved", "first key", "loaded again",
+    )  # fmt: skip
+    assert resolved["open_symptom_count"] == 0
+    assert await events(failing) == [("opened", "headgate"), ("acknowledged", "first key"), ("resolved", "first key")]
+
+
+async def test_a_muted_incident_takes_symptoms_in_and_tells_nobody(failing: Shop) -> None:
+    incident = await failing.incident()
+    until = datetime.now(UTC) + timedelta(hours=1)
+    muted = await failing.set_status(incident, "muted", until=until.isoformat())
+    assert (muted["status"], datetime.fromisoformat(muted["muted_until"])) == ("muted", until)
+    told = await failing.alerts()
+
+    await failing.send(*wrote("load", HOUR, "marts.orders"))
+    await failing.send_and_work(checked("marts.orders", HOUR + 60, FAILS))
+
+    found = await failing.incident()
+    assert (found["status"], found["symptom_count"]) == ("muted", 2)
+    assert await failing.alerts() == told
+
+
+async def test_a_mute_without_a_time_lasts_thirty_days(failing: Shop) -> None:
+    muted = await failing.set_status(await failing.incident(), "muted")
+
+    left = datetime.fromisoformat(muted["muted_until"]) - datetime.now(UTC)
+    assert timedelta(days=29, hours=23) < left <= timedelta(days=30)
+
+
+async def test_a_mute_that_is_over_lets_the_incident_go_on(failing: Shop) -> None:
+    await failing.set_status(await failing.incident(), "muted")
+    await tended(failing)
+    assert (await failing.incident())["status"] == "muted"
+
+    await failing.db.execute("UPDATE incidents SET muted_until = now() - interval '1 s' WHERE status = 'muted'")
+    await tended(failing)
+
+    assert (await failing.incident())["status"] == "open"
+    assert (await events(failing))[-1] == ("unmuted", "headgate")
+
+
+async def test_what_was_acknowledged_before_a_mute_is_so_after_it(failing: Shop) -> None:
+    incident = await failing.incident()
+    acknowledged = await failing.set_status(incident, "acknowledged")
+    await failing.set_status(incident, "muted")
+    await failing.db.execute("UPDATE incidents SET muted_until = now() - interval '1 s' WHERE status = 'muted'")
+    await tended(failing)
+
+    found = await failing.incident()
+    assert (found["status"], found["acknowledged_by"]) == ("acknowledged", acknowledged["acknowledged_by"])
+
+
+async def test_what_had_ended_before_a_mute_is_not_acknowledged_after_it(failing: Shop) -> None:
+    incident = await failing.incident()
+    for status in ("acknowledged", "resolved", "muted"):
+        await failing.set_status(incident, status)
+
+    assert (await failing.incident())["acknowledged_at"] is None
+
+
+@pytest.mark.parametrize(
+    ("status", "until", "said"),
+    [
+        ("open", "2999-01-01T00:00:00Z", "leave it out with 'open'"),
+        ("muted", "2001-01-01T00:00:00Z", "must be in the future"),
+        ("muted", "2999-01-01T00:00:00Z", "is more than 365 days away"),
+    ],
+    ids=["not_muted", "over", "too_long"],
+)
+async def test_a_bad_end_of_a_mute_is_named(failing: Shop, status: str, until: str, said: str) -> None:
+    body = {"status": status, "until": until}
+    answer = await failing.tenant.client.patch("/api/v1/incidents/1/status", json=body)
+
+    (error,) = answer.json()["errors"]
+    assert answer.status_code == 422
+    assert error["path"] == "until"
+    assert said in error["message"]
+
+
+async def test_a_person_reopens_what_was_resolved(failing: Shop) -> None:
+    await failing.send_and_work(checked("marts.orders", 120, PASSES))
+    reopened = await failing.set_status(await failing.incident(), "open", reason="the test is wrong")
+    assert (reopened["status"], reopened["open_symptom_count"]) == ("open", 1)
+    await tended(failing)
+
+    assert (await failing.incident())["status"] == "open", "what passed before does not end it again"
+
+
+async def test_assignee_and_notes_are_kept(failing: Shop) -> None:
+    assigned = await failing.change("1/assign", assignee="ann")
+    await failing.change("1/notes", text="the source sends empty files on Sundays")
+
+    assert assigned["assignee"] == "ann"
+    assert [each["number"] for each in await failing.incidents(assignee="ann")] == [1]
+    assert await failing.incidents(assignee="bob") == []
+    sentences = [each["sentence"] for each in (await failing.get("/1/timeline"))["items"]]
+    assert sentences[1:] == [
+        "first key assigned it to ann",
+        "first key noted: the source sends empty files on Sundays",
+    ]
+    assert (await failing.change("1/assign", assignee=None))["assignee"] is None
+
+
+@pytest.fixture
+async def two(failing: Shop) -> Shop:
+    """With two incidents that have nothing to do with each other."""
+    await failing.send(*wrote("other", 0, "marts.other", "raw.other"))
+    await failing.send_and_work(checked("marts.other", 90, FAILS))
+    return failing
+
+
+async def test_two_incidents_become_one(two: Shop) -> None:
+    merged = await two.change("2/merge", into=1, reason="the same outage")
+
+    assert (merged["number"], merged["symptom_count"]) == (1, 2)
+    gone = await two.get("/2")
+    assert (gone["status"], gone["merged_into"], gone["symptom_count"]) == ("resolved", 1, 0)
+    assert ("merged_from", "first key") in await events(two)
+    await two.send_and_work(checked("marts.other", 120, FAILS))
+    assert (await two.get("/1"))["symptom_count"] == 2, "what is seen again is found where it went"
+    response = await two.tenant.client.patch("/api/v1/incidents/2/status", json={"status": "open"})
+    assert (response.status_code, response.json()["detail"]) == (409, "incident 2 was merged into 1")
+
+
+async def test_an_incident_is_split(two: Shop) -> None:
+    merged = await two.change("2/merge", into=1)
+    moved = next(each for each in merged["symptoms"] if each["dataset"]["name"] == "marts.other")
+    new = await two.change("1/split", symptoms=[moved["id"]])
+
+    assert (new["number"], new["dataset"]["name"], new["symptom_count"]) == (3, "marts.other", 1)
+    assert new["cause"]["job"]["name"] == "other"
+    assert (await two.get("/1"))["symptom_count"] == 1
+    assert ("split_from", "first key") in await events(two, 3)
+    await two.send_and_work(checked("marts.other", 130, PASSES))
+    assert [(await two.get(f"/{number}"))["status"] for number in (1, 3)] == ["open", "resolved"]
+
+
+async def test_what_was_split_off_is_joined_by_what_is_upstream_of_it(failing: Shop) -> None:
+    await failing.send(*wrote("feed", -300, "raw.other"), *wrote("other", 0, "marts.other", "raw.other"))
+    await failing.send_and_work(checked("marts.other", 90, FAILS))
+    merged = await failing.change("2/merge", into=1)
+    moved = next(each for each in merged["symptoms"] if each["dataset"]["name"] == "marts.other")
+    new = await failing.change("1/split", symptoms=[moved["id"]])
+    await failing.send_and_work(checked("raw.other", 120, FAILS))
+
+    assert (await failing.get(f"/{new['number']}"))["symptom_count"] == 2
+    assert len(await failing.incidents()) == 3
+
+
+async def test_whoever_is_called_headgate_is_believed_like_anybody_else(shop: Shop) -> None:
+    await shop.send(*wrote("ingest", -300, "raw.orders"), *wrote("load", 0, "marts.orders", "raw.orders"))
+    await shop.send_and_work(checked("marts.orders", 60, FAILS))
+    headers = {"authorization": f"Bearer {await a_key(shop, 'headgate', 'write')}"}
+    body = {"dataset": "marts.orders"}
+    assert (await shop.tenant.client.post("/api/v1/incidents/1/root", json=body, headers=headers)).is_success
+    await shop.send_and_work(checked("raw.orders", 90, FAILS))
+
+    found = await shop.incident()
+    assert (found["symptom_count"], found["cause"]["dataset"]["name"]) == (2, "marts.orders")
+    assert "says headgate" in found["root_cause"]
+
+
+async def test_a_person_names_the_cause_and_it_stays(failing: Shop) -> None:
+    run = a_run_id()
+    await failing.send(*wrote("unheard_of", -600, "raw.elsewhere", run=run))
+    named = await failing.change("1/root", run=run)
+    assert (named["cause"]["run_id"], named["cause"]["job"]["name"]) == (run, "unheard_of")
+    assert (named["cause"]["chosen_by"], named["confidence"]) == ("first key", 1.0)
+
+    await failing.send_and_work(checked("raw.orders", 50, FAILS))
+
+    assert (await failing.get("/1"))["cause"]["run_id"] == run
+    evidence = IncidentEvidenceOut.model_validate(await failing.get("/1/evidence"))
+    assert evidence.root_cause == f"Job 'unheard_of' at {at(-600)[:16].replace('T', ' ')} is the cause, says first key."
+
+
+async def test_a_dataset_can_be_the_cause(failing: Shop) -> None:
+    named = await failing.change("1/root", dataset="raw.orders")
+
+    assert named["cause"]["dataset"]["name"] == "raw.orders"
+
+
+# --- asked for ---
+
+
+async def test_lists_are_filtered_and_paged(two: Shop) -> None:
+    await two.set_status({"id": "2"}, "resolved")
+    asked: list[tuple[dict[str, Any], list[int]]] = [
+        ({}, [1, 2]),
+        ({"status": "open"}, [1]),
+        ({"status": ["open", "resolved"]}, [1, 2]),
+        ({"severity": "CRITICAL"}, [1, 2]),
+        ({"severity": "INFO"}, []),
+        ({"kind": "TestFailed"}, [1, 2]),
+        ({"kind": "RunFailed"}, []),
+        ({"dataset": "marts.other"}, [2]),
+        ({"job": "load"}, [1]),
+        ({"hours": 1}, []),
+        ({"hours": 87_600}, [1, 2]),
+        ({"orphan": True}, []),
+    ]
+    for query, numbers in asked:
+        assert [each["number"] for each in await two.incidents(**query)] == numbers, query
+    first = await two.get(limit=1)
+    second = await two.get(limit=1, cursor=first["next_cursor"])
+    assert [page["items"][0]["number"] for page in (first, second)] == [2, 1]
+    assert second["next_cursor"] is None
+
+
+async def test_counts_are_by_status_severity_and_kind(two: Shop) -> None:
+    await two.set_status({"id": "2"}, "acknowledged")
+
+    counts = await two.get("/counts", hours=87_600)
+    assert (counts["open"], counts["acknowledged"], counts["muted"], counts["resolved"]) == (1, 1, 0, 0)
+    assert counts["by_severity"] == {"CRITICAL": 2, "WARNING": 0, "INFO": 0}
+    assert counts["by_kind"] == {"TestFailed": 2}
+
+
+async def test_an_incident_is_found_by_number_and_by_id(failing: Shop) -> None:
+    incident = await failing.incident()
+    IncidentDetailOut.model_validate(incident)
+    for name in ("1", "%231", incident["id"], incident["id"].upper()):
+        assert (await failing.get(f"/{name}"))["id"] == incident["id"]
+
+
+async def test_impact_is_told_by_depth_with_jobs_and_owners(failing: Shop) -> None:
+    await failing.send(*wrote("report", HOUR, "reports.daily", "marts.orders"))
+    await failing.send(*wrote("export", 2 * HOUR, "files.daily", "reports.daily"))
+    owned = {"owners": ["finance"]}
+    assert (await failing.tenant.client.patch("/api/v1/datasets/reports.daily", json=owned)).is_success
+
+    impact = await failing.get("/1/impact")
+
+    assert [(each["name"], each["depth"], each["owners"]) for each in impact["items"]] == [
+        ("reports.daily", 1, ["finance"]),
+        ("files.daily", 2, []),
+    ]
+    assert [job["name"] for job in impact["jobs"]] == ["export", "report"]
+    assert (impact["owners"], impact["totals"]) == (["finance"], {"datasets": 2, "jobs": 2, "owners": 1})
+    near = await failing.get("/1/impact", depth=1)
+    assert (len(near["items"]), near["truncated"]) == (1, True)
+
+
+async def test_datasets_know_whether_they_have_an_open_incident(shop: Shop) -> None:
+    async def listed(**query: Any) -> list[str]:
+        response = await shop.tenant.client.get("/api/v1/datasets", params=query)
+        return [item["name"] for item in response.json()["items"]]
+
+    await shop.send_and_work(*wrote("load", 0, "marts.orders", "raw.orders", state="FAIL"))
+    assert await listed(has_incident=True) == ["marts.orders"]
+    assert await listed(has_incident=False) == ["raw.orders"]
+
+    incident = await shop.incident()
+    for status, names in [("muted", []), ("open", ["marts.orders"]), ("resolved", []), ("open", ["marts.orders"])]:
+        await shop.set_status(incident, status)
+        assert await listed(has_incident=True) == names, status
+    await shop.send_and_work(*wrote("load", 300 * DAY, "marts.orders", "raw.orders"))
+    assert await listed(has_incident=True) == []
+
+
+BAD: list[tuple[str, str, dict[str, Any], int]] = [
+    ("PATCH", "1/status", {"status": "fixed"}, 422),
+    ("PATCH", "1/status", {}, 422),
+    ("PATCH", "1/status", {"status": "open", "until": "2999-01-01T00:00:00Z"}, 422),
+    ("PATCH", "1/status", {"status": "muted", "until": "2001-01-01T00:00:00Z"}, 422),
+    ("PATCH", "1/status", {"status": "muted", "until": "2999-01-01T00:00:00Z"}, 422),
+    ("PATCH", "1/status", {"status": "muted", "until": "tomorrow"}, 422),
+    ("PATCH", "1/status", {"status": "open", "reason": ""}, 422),
+    ("PATCH", "99/status", {"status": "open"}, 404),
+    ("PATCH", "nonsense/status", {"status": "open"}, 404),
+    ("PATCH", "99999999999999999999/status", {"status": "open"}, 404),
+    ("POST", "1/assign", {}, 422),
+    ("POST", "1/assign", {"assignee": "x" * 201}, 422),
+    ("POST", "1/notes", {"text": " "}, 422),
+    ("POST", "1/notes", {"text": "a\u0000b"}, 422),
+    ("POST", "1/merge", {"into": 1}, 409),
+    ("POST", "1/merge", {"into": 7}, 404),
+    ("POST", "1/merge", {}, 422),
+    ("POST", "1/merge", {"into": True}, 422),
+    ("POST", "1/merge", {"into": 1.0}, 422),
+    ("POST", "1/merge", {"into": 0}, 422),
+    ("POST", "1/merge", {"into": "x" * 65}, 422),
+    ("POST", "1/split", {"symptoms": []}, 422),
+    ("POST", "1/split", {"symptoms": [a_run_id()]}, 422),
+    ("POST", "1/root", {}, 422),
+    ("POST", "1/root", {"run": a_run_id(), "dataset": "marts.orders"}, 422),
+    ("POST", "1/root", {"run": a_run_id()}, 404),
+    ("POST", "1/root", {"dataset": "no.such.table"}, 404),
+    ("POST", "1/root", {"run": "yesterday's"}, 422),
+]
+
+
+async def test_what_cannot_be_done_is_refused_with_a_reason_and_changes_nothing(failing: Shop) -> None:
+    before = await failing.incident()
+    for method, path, body, status in BAD:
+        response = await failing.tenant.client.request(method, f"/api/v1/incidents/{path}", json=body)
+        assert response.status_code == status, (path, body, response.text)
+        assert response.json()["detail"], (path, body)
+        assert response.json()["hint"], (path, body)
+    assert await failing.incident() == before
+    assert len(await events(failing)) == 1
+
+
+async def test_the_only_symptom_of_an_incident_cannot_be_split_off(failing: Shop) -> None:
+    symptom = (await failing.incident())["symptoms"][0]["id"]
+    response = await failing.tenant.client.post("/api/v1/incidents/1/split", json={"symptoms": [symptom]})
+
+    assert (response.status_code, response.json()["detail"]) == (409, "incident 1 has no other symptoms")
+
+
+async def test_what_is_resolved_has_to_be_opened_before_it_is_acknowledged(failing: Shop) -> None:
+    await failing.set_status(await failing.incident(), "resolved")
+    response = await failing.tenant.client.patch("/api/v1/incidents/1/status", json={"status": "acknowledged"})
+
+    assert (response.status_code, response.json()["hint"]) == (409, "it can become: muted, open")
+
+
+async def test_what_is_muted_after_its_end_comes_back_without_a_word_and_ends_with_the_mute(failing: Shop) -> None:
+    await failing.set_status(await failing.incident(), "resolved")
+    await failing.set_status(await failing.incident(), "muted")
+    told = await failing.alerts()
+    await failing.send(*wrote("load", HOUR, "marts.orders"))
+    await failing.send_and_work(checked("marts.orders", HOUR + 60, FAILS))
+    found = await failing.incident()
+    assert (found["status"], found["open_symptom_count"]) == ("muted", 1)
+    assert await failing.alerts() == told
+
+    await failing.send_and_work(checked("marts.orders", HOUR + 90, PASSES))
+    assert (await failing.incident())["status"] == "resolved"
+
+
+async def a_key(shop: Shop, name: str, scope: str) -> str:
+    async with shop.server.anonymous() as visitor:
+        login = {"email": shop.tenant.email, "password": shop.tenant.password}
+        session = (await visitor.post("/api/v1/auth/login", json=login)).json()
+        admin = {"authorization": f"Bearer {session['token']}"}
+        made = await visitor.post("/api/v1/auth/api-keys", json={"name": name, "scopes": [scope]}, headers=admin)
+    key: str = made.json()["key"]
+    return key
+
+
+async def test_readers_see_and_do_not_change(failing: Shop) -> None:
+    headers = {"authorization": f"Bearer {await a_key(failing, 'reader', 'read')}"}
+    client = failing.tenant.client
+    assert (await client.get("/api/v1/incidents/1", headers=headers)).status_code == 200
+    refused = await client.patch("/api/v1/incidents/1/status", json={"status": "resolved"}, headers=headers)
+    assert refused.status_code == 403
