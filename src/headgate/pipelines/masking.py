@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from pydantic import BaseModel, SecretStr
 
+from headgate.messages.text import masked
 from headgate.pipelines.config.project import ProjectConfig
 
-# Shorter ones are in words that are none.
-SHORTEST = 6
+__all__ = ["masked", "secrets_of"]
+
 _SECRET_NAME = re.compile(
     r"passw|secret|token|credential|jaas|(api|access|account|private)[._-]?key|[.-]key(?![a-z])", re.IGNORECASE
 )
 _INNER = re.compile(r"password\s*=\s*[\"']?([^\"';\s]+)", re.IGNORECASE)
 # What they gave is in the blocks that use it; there the names say what is a secret.
 _UNUSED = ("vars", "environments")
-
-
-def masked(text: str, secrets: Iterable[str]) -> str:
-    """The text with *** for each of these.
-
-    >>> masked("login of me/hunter22 was refused", ["hunter22", "me"])
-    'login of me/*** was refused'
-    """
-    for secret in sorted({each for each in secrets if len(each) >= SHORTEST}, key=len, reverse=True):
-        text = text.replace(secret, "***")
-    return text
 
 
 def secrets_of(project: ProjectConfig) -> Iterator[str]:

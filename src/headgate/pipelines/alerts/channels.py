@@ -6,12 +6,9 @@ from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from urllib.parse import urlsplit
 
-from headgate.pipelines.alerts.events import Alert
-from headgate.pipelines.config.alerts import AlertConfig, AlertEvent
+from headgate.pipelines.alerts.events import OF_THE_WHOLE, Alert
+from headgate.pipelines.config.alerts import AlertConfig
 from headgate.pipelines.config.project import ProjectConfig
-
-# A pipeline says these of itself, when it starts and ends: its channels need not hear them of each node too.
-_OF_THE_WHOLE = frozenset({AlertEvent.on_start, AlertEvent.on_success, AlertEvent.on_failure})
 
 
 def channels_of(project: ProjectConfig, alert: Alert) -> list[AlertConfig]:
@@ -34,7 +31,7 @@ def _in_reach(project: ProjectConfig, alert: Alert) -> Iterator[AlertConfig]:
     nodes = [node for pipeline in pipelines for node in pipeline.nodes if node.name == alert.node]
     for node in nodes:
         yield from node.alerts
-    if alert.node is not None and alert.event in _OF_THE_WHOLE:
+    if alert.node is not None and alert.event in OF_THE_WHOLE:
         return
     for pipeline in pipelines:
         yield from pipeline.alerts

@@ -18,6 +18,8 @@ from headgate.pipelines.record import GateRecord, NodeRecord, RunRecord, Status,
 
 Key = tuple[str, str]
 
+# A pipeline says these of itself, when it starts and ends: its channels need not hear them of each node too.
+OF_THE_WHOLE = frozenset({AlertEvent.on_start, AlertEvent.on_success, AlertEvent.on_failure})
 VOLUME_TESTS = frozenset({"row_count", "volume_change", "volume_drop"})
 _BAD = (Status.failed, Status.stopped)
 _FAILING = ("failed", "error")
@@ -95,6 +97,42 @@ def alerts_of_node(project: str, record: NodeRecord, *, story_url: str | None = 
         _end_of_node(record),
     ]
     return [_of_node(project, record, *each, story_url) for each in found]
+
+
+def alerts_within_node(project: str, record: NodeRecord) -> list[Alert]:
+    """The same without how the node ended, which its pipeline says for all of them."""
+    return [each for each in alerts_of_node(project, record) if each.event not in OF_THE_WHOLE]
+
+
+def alert_of_whole(
+    event: AlertEvent,
+    at: datetime,
+    *,
+    project: str,
+    pipeline: str,
+    run_id: str,
+    ended_as: str | None = None,
+    duration_s: float = 0.0,
+    details: dict[str, Any] | None = None,
+) -> Alert:
+    """How a pipeline began or ended, as one sees it who knows nothing of its nodes."""
+    said = {
+        AlertEvent.on_start: (AlertStatus.STARTED, "has started"),
+        AlertEvent.on_success: (AlertStatus.SUCCESS, "has published its nodes"),
+        AlertEvent.on_failure: (AlertStatus.FAILED, f"ended as {ended_as or 'failed'}"),
+    }
+    status, message = said[event]
+    return Alert(
+        event=event,
+        status=status,
+        project=project,
+        pipeline=pipeline,
+        run_id=run_id,
+        message=f"Pipeline {pipeline} {message}.",
+        at=at,
+        duration_s=duration_s,
+        details=details or {},
+    )
 
 
 def alerts_of_end(

@@ -3,45 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from headgate.messages.message import BAD, BLOCKED, GOOD, NEWS, SET_APART, WARNING, Fact
 from headgate.pipelines.alerts.events import Alert, AlertStatus
 from headgate.pipelines.config.alerts import AlertEvent
 
-
-class Look(NamedTuple):
-    """How a status looks: its icon, Slack's colour, and the style of a card."""
-
-    icon: str
-    color: str
-    style: str
-
-
 LOOKS = {
-    AlertStatus.SUCCESS: Look("✅", "#36a64f", "good"),
-    AlertStatus.STARTED: Look("🚀", "#1e90ff", "accent"),
-    AlertStatus.FAILED: Look("❌", "#dc3545", "attention"),
-    AlertStatus.GATE_BLOCKED: Look("🚫", "#ff6b35", "attention"),
-    AlertStatus.QUARANTINED: Look("🔒", "#ffc107", "warning"),
-    AlertStatus.WARNING: Look("⚠️", "#ffc107", "warning"),
+    AlertStatus.SUCCESS: GOOD,
+    AlertStatus.STARTED: NEWS,
+    AlertStatus.FAILED: BAD,
+    AlertStatus.GATE_BLOCKED: BLOCKED,
+    AlertStatus.QUARANTINED: SET_APART,
+    AlertStatus.WARNING: WARNING,
 }
-
-
-class Fact(NamedTuple):
-    """One fact; `is_code` is for paths and the like."""
-
-    icon: str
-    title: str
-    value: str
-    is_code: bool = False
 
 
 def title_of(alert: Alert) -> str:
     return f"{LOOKS[alert.status].icon} HEADGATE: {alert.pipeline} - {alert.status}"
-
-
-def timestamp_of(alert: Alert) -> str:
-    return alert.at.isoformat(timespec="seconds")
 
 
 def facts_of(alert: Alert) -> list[Fact]:

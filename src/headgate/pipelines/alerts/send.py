@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-import os
 import queue
-import socket
 import ssl
 import threading
 import time
@@ -23,12 +21,14 @@ from typing import Any, NamedTuple
 import httpx
 from msgspec import Struct
 
+from headgate.messages import slack, teams
+from headgate.messages.failures import in_words
+from headgate.messages.text import masked
 from headgate.pipelines.alerts.channels import key_of, label_of
 from headgate.pipelines.alerts.events import Alert
 from headgate.pipelines.alerts.payloads import VERSION, encoded, payload_of
 from headgate.pipelines.alerts.throttle import Limits, Throttle, subject_of
 from headgate.pipelines.config.alerts import AlertConfig
-from headgate.pipelines.masking import masked
 
 TIMEOUT_S = 5.0
 CAPACITY = 100
@@ -127,7 +127,7 @@ def _post_once(client: httpx.Client, channel: AlertConfig, content: bytes) -> An
         seconds = client.timeout.read or TIMEOUT_S
         return Answer(f"no answer within {seconds:g} s", may_repeat=isinstance(error, _BROKEN))
     except httpx.TransportError as error:
-        return Answer(_in_words(error), may_repeat=isinstance(error, _BROKEN))
+        return Answer(in_words(error), may_repeat=isinstance(error, _BROKEN))
 
 
 def _exchange(client: httpx.Client, channel: AlertConfig, url: httpx.URL, content: bytes) -> Answer:
@@ -173,20 +173,9 @@ def _judged(channel: AlertConfig, response: httpx.Response, body: str) -> Answer
     return Answer(status_code=code)
 
 
-def _is_ok(body: str) -> bool:
-    """Slack says ok; those that speak its language say so in JSON."""
-    plain = "".join(body.split()).lower()
-    return plain == "ok" or plain.startswith(('{"ok":true', '{"success":true'))
-
-
-def _is_no_teams_error(body: str) -> bool:
-    """A connector answers 200 and tells in the text that Teams refused the message."""
-    return "HTTP error" not in body and "delivery failed" not in body
-
-
 _TAKES: dict[str, Callable[[str], bool]] = {
-    "slack": _is_ok,
-    "teams": _is_no_teams_error,
+    "slack": slack.is_taken,
+    "teams": teams.is_taken,
     "webhook": lambda body: True,
 }
 
@@ -210,26 +199,6 @@ def _secrets(channel: AlertConfig) -> Iterator[str]:
     found = [str(url), channel.url.get_secret_value(), url.raw_path.decode(), url.password, *values, *parts]
     found += [word for value in values for word in value.split()]
     return iter(found)
-
-
-def _in_words(error: httpx.TransportError) -> str:
-    """By kind and number: the text of such an error may hold anything."""
-    causes = list(_causes(error))
-    for cause in causes:
-        if isinstance(cause, ssl.SSLError):
-            return f"no secure connection: {getattr(cause, 'verify_message', '') or cause.reason or 'TLS failed'}"
-        if isinstance(cause, socket.gaierror):
-            return "the name of its host is not known"
-        if isinstance(cause, OSError) and cause.errno:
-            return f"no connection: {os.strerror(cause.errno)}"
-    return f"no connection ({type(error).__name__})"
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    seen: BaseException | None = error
-    while seen is not None:
-        yield seen
-        seen = seen.__cause__ or seen.__context__
 
 
 class _Job(NamedTuple):

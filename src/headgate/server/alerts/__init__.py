@@ -1,0 +1,1 @@
+"""Who is told what, and what became of it: rules, channels, history."""

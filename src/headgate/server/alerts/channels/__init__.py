@@ -1,0 +1,1 @@
+"""The ways to people and programs: what each takes, and how it is sent there."""
