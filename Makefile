@@ -8,7 +8,7 @@ PROCESSES ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup agent system demo test test-spark-matrix check format lock bench-ingest bench-lineage bench-agent \
-  bench-pipelines compare-agents schema clean
+  bench-pipelines bench-judgement compare-agents schema clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ bench-agent: agent ## Measure jobs without the agent, with it, and with openline
 
 bench-pipelines: setup ## Measure pipelines against a bare read and write, DQX and Great Expectations
 	$(BIN)/python -m benchmarks.pipelines
+
+bench-judgement: setup ## Measure verdicts and incidents against the ingest round trip, and causes found first
+	$(BIN)/python -m benchmarks.judgement
 
 compare-agents: agent ## What the agent sees beside openlineage-spark, edge by edge
 	$(BIN)/python -m benchmarks.comparison

@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 import socket
+from collections.abc import Awaitable, Callable
 
 from headgate.cli.operate import HttpServer
 from headgate.server.app import create_app
@@ -21,7 +22,11 @@ def application(dsn: str) -> tuple[Edge, Database]:
     return create_app(settings, database), database
 
 
-async def serve(app: App, database: Database) -> None:
+async def _nothing() -> None:
+    """Nothing else runs beside the server."""
+
+
+async def serve(app: App, database: Database, before_close: Callable[[], Awaitable[None]] = _nothing) -> None:
     """Serve until SIGTERM; prints the port once it answers."""
     listener = socket.create_server(("127.0.0.1", 0))
     ready = asyncio.Event()
@@ -31,4 +36,5 @@ async def serve(app: App, database: Database) -> None:
     await ready.wait()
     print(json.dumps({"port": listener.getsockname()[1]}), flush=True)
     await serving
+    await before_close()
     await database.close()

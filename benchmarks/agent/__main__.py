@@ -53,7 +53,7 @@ class Plan:
     rows: int = 5_000_000
 
 
-QUICK = Plan(fleets=1, rounds=2, warm_up=1, queries=20, big_fleets=0, big_rounds=2, big_warm_up=1, rows=50_000)
+QUICK = Plan(fleets=1, rounds=2, warm_up=0, queries=5, big_fleets=0, big_rounds=2, big_warm_up=0, rows=20_000)
 
 
 @dataclass

@@ -1,0 +1,1 @@
+"""How soon Headgate judges what came in, and whether it finds the cause."""
