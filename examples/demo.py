@@ -35,7 +35,7 @@ from headgate.local.credentials import Credentials
 HOST, PORT = "127.0.0.1", 8642
 EVENTS = Path(__file__).parent / "shop" / "events.ndjson"
 JOB = Path(__file__).parent / "spark" / "revenue.py"
-READY_S, STOP_S, JOB_S = 60, 25, 300
+READY_S, STOP_S, JOB_S, JUDGED_S = 60, 25, 300, 60
 Json = dict[str, Any]
 Questions = tuple[tuple[str, str, str], ...]
 # Commands to try, and what their answer has to hold for the demo to be right.
@@ -44,6 +44,7 @@ QUESTIONS = (
     ("What would a change of the orders hit?", "lineage impact s3://shop-lake/silver/orders", "3 downstream tables"),
     ("How did their schema change?", "schema history shop.staging.orders", "+currency"),
     ("What went wrong?", "runs list --state FAIL", "shop_daily"),
+    ("What was that, and is it over?", "incidents list --all --kind RunFailed", "schema mismatch"),
     ("What was its name again?", "search revenu", "shop.marts.daily_revenue"),
 )
 # What the PySpark job's own lineage answers, when there is a Java to run it.
@@ -78,7 +79,7 @@ def main() -> None:
         with _server(data_dir, port) as server:
             known = _await_ready(server, data_dir, url=f"http://{HOST}:{port}")
             _replay(known, data_dir)
-            questions = QUESTIONS + _run_spark(known, data_dir)
+            questions = QUESTIONS + _ask_why(known) + _run_spark(known, data_dir)
             steps = _steps()
             _announce(known, data_dir, steps, questions)
             if os.environ.get("CI") == "true":
@@ -157,6 +158,19 @@ def _replay(known: Credentials, data_dir: Path) -> None:
     to = ["--url", known.url, "--api-key", known.api_key, "--data-dir", str(data_dir)]
     if headgate(["replay", str(EVENTS), *to, "--no-resume"]):
         raise HeadgateError(f"the events of {EVENTS.name!r} were not all stored")
+
+
+def _ask_why(known: Credentials) -> Questions:
+    """The incident of the run that failed, once the server has looked into it."""
+    deadline = time.monotonic() + JUDGED_S
+    with HeadgateClient(known.url, known.api_key) as client:
+        while not (found := client.incidents(kind="RunFailed").items) and time.monotonic() < deadline:
+            time.sleep(0.2)
+    if not found:
+        raise HeadgateError(f"no incident was opened within {JUDGED_S} seconds of the run that failed")
+    command = f"incidents why {found[-1]['number']}"
+    typer.echo(f"\n# Why did a run fail?\n$ headgate {command}\n{_asked(known, command).rstrip()}\n")
+    return (("Why did a run fail?", command, "added the column 'currency'"),)
 
 
 def _run_spark(known: Credentials, data_dir: Path) -> Questions:

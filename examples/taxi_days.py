@@ -59,6 +59,7 @@ def questions(data_dir: Path) -> Questions:
     file = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
     return (
         ("Which trips were set apart?", f"quarantine list {file} --node trips", "gate_aborted"),
+        ("Which problems did the days leave?", "incidents list --all --kind GateBlocked", "ingest.trips"),
         ("How did the columns of the trips change?", "schema history silver/trips", "-store_and_fwd_flag"),
         ("Where does the revenue of a day come from?", "lineage upstream gold/daily_revenue", "bronze/trips"),
         ("What would a change of the trips hit?", "lineage impact silver/trips", "gold/tips"),

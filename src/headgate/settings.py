@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Annotated, TypeAlias
 
 from pydantic import BaseModel, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 MIB = 1024 * 1024
+
+Network: TypeAlias = IPv4Network | IPv6Network
+# What an office or a cluster calls its own. Link-local addresses are not here: cloud metadata is among them.
+PRIVATE_NETWORKS: tuple[Network, ...] = tuple(
+    ip_network(each)
+    for each in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8", "100.64.0.0/10", "::1/128", "fc00::/7")
+)
 
 
 class Rate(BaseModel, frozen=True):
@@ -32,6 +40,23 @@ def parse_rate(value: object) -> object:
         raise ValueError(f"{value!r} is not a rate: write `requests-per-second/burst` or `off`") from error
 
 
+def parse_networks(value: object) -> object:
+    """Read `true`, `false` or networks separated by commas; anything else is left to pydantic to refuse."""
+    if isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str):
+        return value
+    text = value.strip().lower()
+    if text in {"", "false", "0", "no", "off", "none"}:
+        return ()
+    if text in {"true", "1", "yes", "on"}:
+        return PRIVATE_NETWORKS
+    try:
+        return tuple(ip_network(part.strip(), strict=False) for part in text.split(",") if part.strip())
+    except ValueError as error:
+        raise ValueError(f"{value!r} names no networks: write `true`, `false` or `10.0.0.0/8, fd00::/8`") from error
+
+
 OptionalRate = Annotated[Rate | None, NoDecode]
 
 
@@ -52,6 +77,14 @@ class Settings(BaseSettings):
     jwt_secret: SecretStr | None = None
     session_hours: float = Field(default=24, gt=0)
     allow_registration: bool = True
+    # Encrypts secrets of channels; of several, separated by commas, the first does and the others only decrypt.
+    secret_key: SecretStr | None = None
+    # Networks that alerts may be sent to although they are not public: `true` for the usual private ones, or a list.
+    alert_allow_private: Annotated[tuple[Network, ...], NoDecode] = ()
+    # How long it can be seen what became of alerts; longer than the longest window, which looks back at it.
+    alert_history_days: int = Field(default=365, ge=31, le=36_500)
+    # How long incidents can be seen after they ended.
+    incident_days: int = Field(default=365, ge=31, le=36_500)
     log_level: str = "info"
     log_format: str = Field(default="text", pattern="^(text|json)$")
 
@@ -69,10 +102,25 @@ class Settings(BaseSettings):
     rate_anonymous: OptionalRate = Rate(per_second=10, burst=20)
     rate_ingest: OptionalRate = None
 
-    @field_validator("rate_global", "rate_organization", "rate_key", "rate_anonymous", "rate_ingest", mode="before")
+    # Tasks a second that a worker does of one tenant; and how many of a tenant may wait before more are refused.
+    tasks_rate_tenant: OptionalRate = None
+    tasks_max_backlog: int = Field(default=100_000, gt=0, le=10_000_000)
+    # Beyond so many events that wait to be written, workers of all processes hold back.
+    tasks_yield_events: int = Field(default=256, gt=0)
+    tasks_dead_days: int = Field(default=90, ge=1, le=36_500)
+
+    @field_validator(
+        *("rate_global", "rate_organization", "rate_key", "rate_anonymous", "rate_ingest", "tasks_rate_tenant"),
+        mode="before",
+    )
     @classmethod
     def _read_rate(cls, value: object) -> object:
         return parse_rate(value)
+
+    @field_validator("alert_allow_private", mode="before")
+    @classmethod
+    def _read_networks(cls, value: object) -> object:
+        return parse_networks(value)
 
     @field_validator("cors_origins", mode="before")
     @classmethod

@@ -12,6 +12,8 @@ from headgate.errors import Conflict
 from headgate.server.accounts.store import AccountStore, bootstrap, slug_of
 from headgate.server.db.pool import Database
 from headgate.server.edge import Edge
+from headgate.server.tasks.jobs import KINDS
+from headgate.server.worker import Worker
 from headgate.settings import Settings
 from tests.support.edge import (
     AUTH,
@@ -103,14 +105,17 @@ async def test_organisation_names_may_repeat_and_codes_do_not(ada: Account, eve:
     assert first["tenant_id"] != second["tenant_id"]
 
 
-async def test_an_organisation_comes_with_its_recurring_work(ada: Account, database: Database) -> None:
+async def test_workers_give_an_organisation_its_recurring_work(ada: Account, database: Database) -> None:
+    await Worker(database, KINDS).schedule()
     async with database.tenant(ada.organization_id) as conn:
-        rows = await conn.fetch("SELECT kind, repeat_s FROM outbox ORDER BY kind")
+        rows = await conn.fetch("SELECT task_type, repeat_s FROM async_task ORDER BY task_type")
 
     assert [tuple(row) for row in rows] == [
-        ("cleanup_idempotency", 3600),
-        ("cleanup_refused", 3600),
-        ("index_search", 60),
+        ("CLEAN_KEYS", 600),
+        ("CLEAN_REFUSED", 3600),
+        ("CLEAN_TASKS", 600),
+        ("INDEX_SEARCH", 60),
+        ("SETTLE_STATS", 60),
     ]
 
 
@@ -349,7 +354,7 @@ async def counts(database: Database, token: str, edge: Edge) -> tuple[int, int, 
     organization_id = UUID((await me(edge, token)).json()["organization"]["id"])
     async with database.tenant(organization_id) as conn:
         row = await conn.fetchrow(
-            "SELECT (SELECT count(*) FROM users), (SELECT count(*) FROM api_keys), (SELECT count(*) FROM outbox)"
+            "SELECT (SELECT count(*) FROM users), (SELECT count(*) FROM api_keys), (SELECT count(*) FROM organizations)"
         )
     return tuple(row)  # type: ignore[return-value]  # three counts
 
@@ -363,14 +368,14 @@ async def test_the_first_start_makes_what_was_given_and_later_starts_nothing(
     assert (await login(anyone, "admin@localhost", "a first password")).json()["user"]["role"] == "admin"
     answer = (await me(edge, "hg_live_given")).json()
     assert (answer["organization"]["name"], len(answer["scopes"])) == ("Local", 4)
-    assert await counts(database, "hg_live_given", edge) == (1, 1, 3)
+    assert await counts(database, "hg_live_given", edge) == (1, 1, 1)
 
 
 async def test_a_start_that_lost_its_key_makes_it_in_the_same_organisation(edge: Edge, database: Database) -> None:
     await bootstrap(database, **first_start())
     await bootstrap(database, **{**first_start(), "api_key": "hg_live_second"})
 
-    assert await counts(database, "hg_live_given", edge) == (1, 2, 3)
+    assert await counts(database, "hg_live_given", edge) == (1, 2, 1)
 
 
 async def test_a_later_start_does_not_bring_back_what_was_taken_away(edge: Edge, database: Database) -> None:

@@ -78,6 +78,24 @@ async def test_a_quick_run_of_the_pipelines_benchmark_counts_the_same_jobs_for_a
     assert 0.005 < figures["checks_rejected"] / figures["rows"] < 0.02
 
 
+@pytest.mark.slow
+async def test_a_quick_run_of_the_judgement_benchmark_judges_everything_it_sends() -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "benchmarks.judgement", "--quick"), cwd=REPOSITORY, stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await asyncio.wait_for(process.communicate(), timeout=600)
+    assert process.returncode == 0
+    answer = json.loads(output.decode().splitlines()[-1])
+    ratios, figures = answer["ratios"], answer["figures"]
+    # The newest run is mostly not the cause, so that its share may be nothing.
+    assert 0 <= ratios.pop("newest_run_first") <= 1
+    assert {"verdict_vs_ingest", "incident_vs_ingest", "runs_10k_vs_10", "cause_first"} <= ratios.keys()
+    assert min(ratios.values()) > 0
+    # What is not judged in time counts as ten seconds.
+    assert max(figures["verdict_p95_ms"], figures["incident_p95_ms"]) < 10_000
+    assert figures["causes_seen"] == figures["causes_planted"] > 0
+
+
 def test_the_interval_of_a_ratio_knows_that_starts_differ_more_than_rounds() -> None:
     alike = [[1.0, 1.02, 0.98, 1.01]] * 3
     apart = [[1.0, 1.01], [1.2, 1.21], [0.8, 0.81]]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
-from typing import NamedTuple
+from collections.abc import AsyncIterator
 
 import pytest
 
-from headgate.cli.main import run
 from tests.conftest import Cluster
+from tests.support.asking import Ask, asking_server
 from tests.support.events import a_dataset, a_facet, an_event
 from tests.support.live import Live
 from tests.support.shop import REVENUE, SILVER, STAGING, shop_server
@@ -36,15 +35,6 @@ EVERY = [
 ]
 
 
-class Output(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Ask = Callable[..., Output]
-
-
 @pytest.fixture(scope="module")
 async def shop(cluster: Cluster) -> AsyncIterator[Live]:
     async with shop_server(cluster) as live:
@@ -53,15 +43,7 @@ async def shop(cluster: Cluster) -> AsyncIterator[Live]:
 
 @pytest.fixture
 def ask(shop: Live, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
-    monkeypatch.setenv("HEADGATE_URL", shop.url)
-    monkeypatch.setenv("HEADGATE_API_KEY", shop.api_key)
-    monkeypatch.setenv("COLUMNS", "80")
-
-    def asked(*arguments: str) -> Output:
-        code = run(list(arguments))
-        return Output(code, *capsys.readouterr())
-
-    return asked
+    return asking_server(shop, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("arguments", EVERY, ids=" ".join)

@@ -26,15 +26,12 @@ from headgate.openlineage.packing import unpack
 from headgate.server.db.embedded import EmbeddedPostgres
 from headgate.server.db.migrate import migrate
 from headgate.server.db.pool import Database
-from headgate.server.worker import Worker
 from headgate.settings import Settings
-from tests.conftest import Cluster
 from tests.support.absent import lacking
-from tests.support.events import Json, a_facet, a_run_id, an_event
+from tests.support.events import Json, a_facet, an_event
 from tests.support.load import Load
 from tests.support.server import Server, running_server
-from tests.support.stored import eventually
-from tests.support.up import Up, environment
+from tests.support.up import Up
 
 pytestmark = pytest.mark.slow
 
@@ -223,57 +220,3 @@ async def _send_until_full(client: httpx.AsyncClient) -> tuple[list[bytes], byte
             return acknowledged, raw
         assert response.status_code == 201, response.text
         acknowledged.append(raw)
-
-
-WORKER = """
-import asyncio, sys
-import headgate.server.worker as worker
-from headgate.server.db.pool import Database, set_organization
-
-async def handle(conn, task):
-    async with conn.transaction():
-        await set_organization(conn, task["organization_id"])
-        await conn.execute("INSERT INTO handled VALUES ($1)", task["id"])
-    await asyncio.sleep(0.002)
-
-async def main():
-    database = Database(sys.argv[1], max_size=2)
-    await worker.Worker(database, {"run_finished": handle}).run(asyncio.Event())
-
-asyncio.run(main())
-"""
-
-
-async def test_a_worker_that_is_killed_loses_no_follow_up(
-    server: Server, cluster: Cluster, database_name: str, db: asyncpg.Connection
-) -> None:
-    await db.execute("CREATE TABLE handled (id bigint); GRANT ALL ON handled TO headgate_app")
-    await db.execute("DELETE FROM outbox")
-    events = [an_event("FAIL", run=a_run_id()) for _ in range(900)]
-    assert (await server.client.post("/api/v1/lineage/batch", json=events)).status_code == 200
-    due = {row["id"] for row in await db.fetch("SELECT id FROM outbox")}
-    assert len(due) == len(events)
-    command = [sys.executable, "-c", WORKER, cluster.app_dsn(database_name)]
-
-    process = await asyncio.create_subprocess_exec(*command, env=environment())
-    try:
-        # In the middle of the second batch: the first is done, the second claimed.
-        await eventually(lambda: db.fetchval("SELECT count(*) FROM handled"), lambda number: number >= 600)
-    finally:
-        process.kill()
-        await process.wait()
-
-    left = {row["id"] for row in await db.fetch("SELECT id FROM outbox")}
-    done = {row["id"] for row in await db.fetch("SELECT id FROM handled")}
-    assert len(done) >= 600
-    assert len(left) == 400
-    assert due - done < left
-    await db.execute("UPDATE outbox SET claimed_until = now()")
-    seen: list[int] = []
-
-    async def note(_: asyncpg.Connection, task: asyncpg.Record) -> None:
-        seen.append(task["id"])
-
-    assert await Worker(server.database, {"run_finished": note}).step() == len(left)
-    assert set(seen) == left
-    assert await db.fetchval("SELECT count(*) FROM outbox") == 0

@@ -434,7 +434,7 @@ async def test_nothing_of_another_organisation_can_be_seen_or_changed(
     assert (await ada.client.get("/api/v1/organization")).json()["name"] == "Acme"
     async with database.tenant(eve.organization_id) as conn:
         # Also without any filter, the database shows only the rows of the organisation that is set.
-        for table in ("organizations", "users", "api_keys", "invites", "ended_sessions", "outbox"):
+        for table in ("organizations", "users", "api_keys", "invites", "ended_sessions", "async_task"):
             column = "id" if table == "organizations" else "organization_id"
             found = {row[0] for row in await conn.fetch(f"SELECT {column} FROM {table}")}
             assert found <= {eve.organization_id}, table

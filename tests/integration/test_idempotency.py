@@ -20,8 +20,15 @@ from tests.support.stored import Stored
 # All that an event can change, but for the log and the count of events.
 MODEL = (
     "datasets", "dataset_aliases", "dataset_facets", "jobs", "job_datasets", "lineage_edges", "column_lineage_edges",
-    "schema_versions", "dataset_metrics", "test_results", "stage_metrics", "outbox",
+    "schema_versions", "dataset_metrics", "test_results", "stage_metrics", "async_task",
 )  # fmt: skip
+
+
+async def tended(database: Database) -> None:
+    """All recurring work is done once."""
+    worker = Worker(database, jobs.KINDS)
+    await worker.schedule()
+    assert await worker.drain() > 0
 
 
 @pytest.fixture
@@ -185,7 +192,7 @@ async def test_fifty_at_once_store_one(tenant: Tenant, stored: Stored) -> None:
     assert sorted(codes) == [200] * 49 + [201]
     assert len(await stored.log()) == 1
     assert await stored.count("job_runs") == 1
-    assert len(await stored.follow_ups("metrics_recorded")) == 1
+    assert len(await stored.follow_ups("DETECT")) == 1
 
 
 async def test_an_event_is_stored_once_whichever_routes_bring_it_at_once(tenant: Tenant, stored: Stored) -> None:
@@ -204,19 +211,19 @@ async def test_expired_keys_are_removed_in_batches(
     await age_keys(stored, 25)
     await post(tenant, BATCH, [an_event() for _ in range(5)])
 
-    assert await Worker(database).step() > 0
+    await tended(database)
 
     assert await stored.count("idempotency_keys") == 5
 
 
-async def test_the_cleanup_comes_back_every_hour(stored: Stored, database: Database, tenant: Tenant) -> None:
-    await Worker(database).step()
+async def test_the_cleanup_comes_back_every_ten_minutes(stored: Stored, database: Database, tenant: Tenant) -> None:
+    await tended(database)
     (task,) = await stored.rows(
-        """SELECT repeat_s, claim_token, due_at - now() AS due_in FROM outbox
-            WHERE organization_id = $1 AND kind = 'cleanup_idempotency'"""
+        """SELECT repeat_s, claim_token, next_run_at - now() AS due_in FROM async_task
+            WHERE organization_id = $1 AND task_type = 'CLEAN_KEYS'"""
     )
-    assert (task["repeat_s"], task["claim_token"]) == (3600, None)
-    assert 3500 < task["due_in"].total_seconds() <= 3600
+    assert (task["repeat_s"], task["claim_token"]) == (600, None)
+    assert 550 < task["due_in"].total_seconds() <= 600
 
 
 async def test_each_organisation_is_cleaned_up(server: Server, database: Database, db: asyncpg.Connection) -> None:
@@ -224,7 +231,7 @@ async def test_each_organisation_is_cleaned_up(server: Server, database: Databas
     for tenant in (server.tenant, second):
         await tenant.send_ok(an_event())
     await db.execute("UPDATE idempotency_keys SET created_at = created_at - interval '25 hours'")
-    await Worker(database).step()
+    await tended(database)
     assert await db.fetchval("SELECT count(*) FROM idempotency_keys") == 0
 
 
@@ -232,7 +239,7 @@ async def test_refused_events_are_kept_for_a_week(tenant: Tenant, stored: Stored
     await tenant.send(an_event("DONE"))
     await stored.db.execute("UPDATE refused_events SET received_at = received_at - interval '8 days'")
     await tenant.send(an_event("UNDONE"))
-    await Worker(database).step()
+    await tended(database)
     (kept,) = await stored.rows("SELECT reason, body FROM refused_events WHERE organization_id = $1")
     assert b"UNDONE" in kept["body"]
 

@@ -105,7 +105,7 @@ async def test_too_many_waiting_events_are_pushed_back(tenant: Tenant, db: async
 
 async def test_an_event_is_acknowledged_only_after_its_commit(tenant: Tenant, db: asyncpg.Connection) -> None:
     async with db.transaction():
-        await db.execute("LOCK TABLE outbox")
+        await db.execute("LOCK TABLE async_task")
         sent = asyncio.create_task(tenant.send(an_event()))
         await asyncio.sleep(0.1)
         assert not sent.done()

@@ -20,7 +20,14 @@ from tests.support.sql import SHARED_TABLES
 from tests.support.two_tenants import MARK, SHARED_RUN, TwoTenants, fill, owner
 
 # Work before the organisation is known, and the making of partitions, which reads no rows.
-DEFINERS = {"authenticate_key", "find_login", "claim_outbox", "ensure_partitions"}
+DEFINERS = {
+    "authenticate_key",
+    "find_login",
+    "find_due_organizations",
+    "schedule_recurring",
+    "count_due_tasks",
+    "ensure_partitions",
+}
 
 
 @pytest.fixture(scope="module")
@@ -319,7 +326,15 @@ async def test_every_tenant_table_has_the_one_policy_for_the_application(db: asy
     rows = await db.fetch("SELECT tablename, policyname, roles, qual FROM pg_policies WHERE schemaname = 'headgate'")
     for row in rows:
         if row["roles"] == ["headgate_owner"]:
-            assert row["tablename"] in {"api_keys", "users", "invites", "organizations", "outbox"}
+            assert row["tablename"] in {
+                "api_keys",
+                "users",
+                "invites",
+                "organizations",
+                "async_task",
+                "async_task_attempt",
+                "async_batch",
+            }
         else:
             assert row["roles"] == ["public"]
             assert row["policyname"] == "organization"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import runpy
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
@@ -114,6 +116,56 @@ async def test_the_migrated_database_takes_events(postgres: EmbeddedPostgres) ->
             assert (await server.tenant.run(full["run"]["runId"]))["state"] == "COMPLETE"
             assert (await server.tenant.run(failed["run"]["runId"]))["state"] == "FAIL"
         await database.close()
+
+
+async def test_the_outbox_of_the_version_before_becomes_tasks(
+    postgres: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, failed, bare = (str(uuid4()) for _ in range(3))
+    dataset, version, nobody = str(uuid4()), str(uuid4()), str(UUID(int=0))
+    rows = [
+        ("run_finished", run, None, {"state": "COMPLETE"}),
+        ("run_finished", failed, None, {"state": "FAIL"}),
+        ("metrics_recorded", run, dataset, {}),
+        ("metrics_recorded", bare, dataset, {}),
+        ("metrics_recorded", nobody, dataset, {}),
+        ("test_failed", run, dataset, {"test": "not_null", "column": "id", "severity": "error"}),
+        ("test_failed", run, dataset, {"test": "unique", "column": "id", "severity": "error"}),
+        ("schema_changed", run, dataset, {"version_id": version, "breaking": True}),
+        ("dataset_stats", None, None, {"all": [dataset]}),
+        ("cleanup_idempotency", None, None, {}),
+    ]
+    monkeypatch.setattr(migrate_module, "migrations", lambda: migrations()[:15])
+    async with a_database(postgres, "before_tasks") as dsn, connected(dsn) as conn:
+        await migrate(dsn)
+        org = await conn.fetchval(
+            "INSERT INTO organizations (name, slug, tenant_code) VALUES ('A', 'a', 'a') RETURNING id"
+        )
+        for kind, run_id, dataset_id, payload in rows:
+            await conn.execute(
+                "INSERT INTO outbox (organization_id, kind, run_id, dataset_id, payload) VALUES ($1, $2, $3, $4, $5)",
+                *(org, kind, run_id, dataset_id, json.dumps(payload)),
+            )
+        monkeypatch.undo()
+        await migrate(dsn)
+
+        tasks = await conn.fetch("SELECT * FROM async_task")
+        notes = await conn.fetch("SELECT organization_id, payload FROM dataset_stats_notes")
+        outbox = await conn.fetchval("SELECT to_regclass('outbox')")
+    found = [(t["task_type"], t["resource_type"], t["resource_id"], json.loads(t["payload"])) for t in tasks]
+    expected = [
+        ("CORRELATE", "RUN", failed, {"kind": "run_failed"}),
+        ("CORRELATE", "TEST", run, {"kind": "tests"}),
+        ("DETECT", "DATASET", dataset, {}),
+        ("DETECT", "RUN", run, {}),
+        ("DETECT", "RUN", bare, {}),
+        ("DETECT", "RUN", failed, {}),
+        ("DETECT", "RUN", run, {"dataset_id": dataset, "schema_version": version}),
+    ]
+    assert sorted(found, key=str) == sorted(expected, key=str)
+    assert {(t["organization_id"], t["status"], t["tenant_code"]) for t in tasks} == {(org, "PENDING", "a")}
+    assert [(note["organization_id"], json.loads(note["payload"])) for note in notes] == [(org, {"all": [dataset]})]
+    assert outbox is None
 
 
 async def test_a_changed_migration_is_refused(postgres: EmbeddedPostgres) -> None:

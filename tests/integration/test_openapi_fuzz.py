@@ -90,7 +90,7 @@ def test_every_answer_is_as_documented(served: Served) -> None:
             *("--header", f"Authorization: Bearer {served.api_key}"),
             *("--checks", ",".join(CHECKS)),
             *("--phases", "examples,coverage,fuzzing"),
-            *("--max-examples", "40", "--seed", "1", "--workers", "1", "--no-shrink", "--continue-on-failure"),
+            *("--max-examples", "20", "--seed", "1", "--workers", "1", "--no-shrink", "--continue-on-failure"),
             *("--exclude-path", "/api/v1/stream"),
             *("--request-timeout", "20", "--suppress-health-check", "all", "--warnings", "off"),
         ],
@@ -106,8 +106,9 @@ def test_every_answer_is_as_documented(served: Served) -> None:
     assert not re.search(r"Traceback|\bERROR\b|\bCRITICAL\b", served.log.read_text())
 
 
-# What shows the document is not in it.
-PAGES = {"/docs", "/redoc", "/openapi.json"}
+# What shows the document is not in it, nor is what browsers get where links in messages lead.
+PAGES = {"/docs", "/redoc", "/openapi.json", "/incidents/{incident_id}", "/runs/{run_id}"}
+PAGES |= {"/datasets/{namespace}/{name}", "/pipelines/{name}/stories/{run_id}"}
 INGEST_ROUTES = 7
 
 
@@ -155,6 +156,8 @@ SCOPED = {
 
 
 def _is_for_admins(operation: Operation) -> bool:
+    if operation.path == "/api/v1/tasks/metrics":
+        return True
     return operation.path.startswith("/api/v1/auth/") and operation.path != "/api/v1/auth/me"
 
 

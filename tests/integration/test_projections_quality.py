@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from headgate.openlineage.packing import unpack
-from headgate.server.worker import Worker
 from tests.conftest import Cluster
 from tests.support.events import PRODUCER, SCHEMA_URL, Json, a_dataset, a_facet, a_run_id, an_event, at
 from tests.support.full_event import a_full_dataset_event, a_full_event, a_full_job_event
@@ -168,7 +167,7 @@ async def test_everything_a_test_says_is_stored(tenant: Tenant, stored: Stored) 
 async def test_a_start_brings_no_results(tenant: Tenant, stored: Stored) -> None:
     run = a_run_id()
     await tenant.send_ok(checked(run, 1, not_null("id", False), event_type="START"))
-    assert (await stored.tests(), await stored.follow_ups("test_failed")) == ([], [])
+    assert (await stored.tests(), await stored.follow_ups("CORRELATE")) == ([], [])
     await tenant.send_ok(checked(run, 2, not_null("id", True)))
     assert [row["status"] for row in await stored.tests()] == ["passed"]
 
@@ -237,7 +236,7 @@ async def test_stages_are_stored_and_added_to(tenant: Tenant, stored: Stored) ->
     )
 
 
-async def test_each_follow_up_is_left_in_the_outbox(tenant: Tenant, stored: Stored) -> None:
+async def test_each_follow_up_is_a_task(tenant: Tenant, stored: Stored) -> None:
     run = a_run_id()
     facets = {
         "dataQualityAssertions": a_facet(assertions=[not_null("id", False, severity="warn"), not_null("b", True)])
@@ -248,25 +247,29 @@ async def test_each_follow_up_is_left_in_the_outbox(tenant: Tenant, stored: Stor
         outputs=[a_dataset("x", outputFacets={"outputStatistics": a_facet(rowCount=1)})],
     )
     await tenant.send_ok(event)
+    failed = an_event("FAIL")
+    await tenant.send_ok(failed)
 
-    t, x = (await stored.dataset("t"))["id"], (await stored.dataset("x"))["id"]
-    found = {row["kind"]: (str(row["run_id"]), row["dataset_id"], row["payload"]) for row in await stored.follow_ups()}
-    assert found == {
-        "run_finished": (run, None, {"state": "COMPLETE"}),
-        "metrics_recorded": (run, x, {}),
-        "test_failed": (run, t, {"test": "not_null", "column": "id", "severity": "warn"}),
-    }
+    found = [
+        (row["task_type"], row["resource_type"], row["resource_id"], row["payload"], row["status"])
+        for row in await stored.follow_ups()
+    ]
+    expected = [
+        ("CORRELATE", "RUN", failed["run"]["runId"], {"kind": "run_failed"}, "PENDING"),
+        ("CORRELATE", "TEST", run, {"kind": "tests"}, "PENDING"),
+        ("DETECT", "RUN", failed["run"]["runId"], {}, "PENDING"),
+        ("DETECT", "RUN", run, {}, "PENDING"),
+    ]
+    assert sorted(found, key=str) == sorted(expected, key=str)
 
 
-async def test_the_worker_completes_the_follow_ups(
-    observed: tuple[Server, Stored], tenant: Tenant, stored: Stored
-) -> None:
-    await tenant.send_ok(a_full_event())
-    assert await stored.follow_ups()
-    worker = Worker(observed[0].database)
-    for _ in range(10):
-        await worker.step()
-    assert await stored.follow_ups() == []
+async def test_measurements_without_a_run_are_judged_by_dataset(tenant: Tenant, stored: Stored) -> None:
+    statistics = {"dataQualityMetrics": a_facet(rowCount=7, columnMetrics={})}
+    base = {"eventTime": at(8), "producer": PRODUCER, "schemaURL": SCHEMA_URL}
+    await tenant.send_ok(base | {"dataset": a_dataset("t", facets=statistics)})
+    (row,) = await stored.follow_ups()
+    assert (row["task_type"], row["resource_type"]) == ("DETECT", "DATASET")
+    assert row["resource_id"] == str((await stored.dataset("t"))["id"])
 
 
 @pytest.mark.parametrize(

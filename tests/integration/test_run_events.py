@@ -129,7 +129,8 @@ async def test_no_connection_is_held_while_a_client_reads_events(server: Server)
 
     assert len(json.loads(sent)["items"]) == 3
     assert len(busy) > 3
-    assert set(busy) == {at_rest}
+    # What wrote the events may still have had one when the test began.
+    assert max(busy) <= at_rest
 
 
 async def test_events_of_real_producers_come_back_byte_for_byte(tenant: Tenant) -> None:

@@ -209,3 +209,16 @@ async def test_the_history_of_a_dropped_dataset_stays_readable(tenant: Tenant) -
     await tenant.send_ok(seen(1, "a"), seen(2, "a", "b"), an_event(job="writer", time=at(3), outputs=[dropped]))
     dataset_id = (await schema(tenant))["dataset"]["id"]
     assert len((await history(tenant, dataset=dataset_id))["items"]) == 2
+
+
+async def test_a_new_schema_that_a_batch_shows_twice_is_one_version(server: Server) -> None:
+    def wrote(second: int, *columns: str) -> Json:
+        fields = [{"name": name, "type": "int"} for name in columns]
+        output = a_dataset("shown_twice", facets={"schema": a_facet(fields=fields)})
+        return an_event(time=at(second), outputs=[output])
+
+    batch = [wrote(1, "id"), wrote(2, "id", "extra"), wrote(3, "id", "extra")]
+    assert (await server.client.post("/api/v1/lineage/batch", json=batch)).status_code == 200
+
+    history = (await server.client.get("/api/v1/datasets/shown_twice/schema/history")).json()
+    assert [each["change_type"] for each in history["items"]] == ["ADDED_COLUMN", "INITIAL"]

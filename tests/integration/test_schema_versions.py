@@ -67,7 +67,7 @@ async def test_a_first_schema_is_the_first_version(tenant: Tenant, stored: Store
         event["run"]["runId"],
         (await stored.run(event["run"]["runId"]))["job_id"],
     )
-    assert await stored.follow_ups("schema_changed") == []
+    assert [row["payload"] for row in await stored.follow_ups()] == [{}]
 
 
 async def test_an_unchanged_schema_makes_no_version(tenant: Tenant, stored: Stored) -> None:
@@ -106,14 +106,9 @@ async def test_a_change_opens_a_version_that_says_what_changed(
     for name in ("columns_added", "columns_removed", "columns_type_changed"):
         assert second[name] == columns.get(name, []), name
     assert second["description"]
-    (follow_up,) = await stored.follow_ups("schema_changed")
-    assert (str(follow_up["run_id"]), follow_up["dataset_id"]) == (changing["run"]["runId"], second["dataset_id"])
-    assert follow_up["payload"] == {
-        "version_id": str(second["id"]),
-        "change_type": kind[0],
-        "breaking": kind[1],
-        "description": second["description"],
-    }
+    (follow_up,) = [row for row in await stored.follow_ups("DETECT", "RUN") if row["payload"]]
+    assert follow_up["resource_id"] == changing["run"]["runId"]
+    assert follow_up["payload"] == {"schema_version": str(second["id"]), "dataset_id": str(second["dataset_id"])}
 
 
 async def test_a_return_to_an_older_schema_is_a_new_version(tenant: Tenant, stored: Stored) -> None:

@@ -478,7 +478,9 @@ async def test_the_worker_indexes_what_nobody_searched_for(
     await datasets(server.tenant, "shop.orders")
     assert await db.fetchval("SELECT count(*) FROM search_pending") > 0
 
-    await Worker(database).step()
+    worker = Worker(database)
+    await worker.schedule()
+    await worker.drain()
 
     assert await db.fetchval("SELECT count(*) FROM search_pending") == 0
     assert await db.fetchval("SELECT count(*) FROM search_entries WHERE kind = 'dataset'") == 1

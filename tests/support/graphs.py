@@ -18,7 +18,8 @@ from tests.support.events import PRODUCER, T0
 TABLES = (
     "datasets", "dataset_aliases", "job_datasets", "dataset_facets", "lineage_edges", "column_lineage_edges",
     "schema_versions", "dataset_metrics", "test_results", "freshness_sla", "jobs", "job_runs", "dataset_stats",
-    "dataset_tags", "dataset_notes",
+    "dataset_tags", "dataset_notes", "anomalies", "detection_policies", "expected_marks", "incidents",
+    "incident_symptoms", "alert_history",
 )  # fmt: skip
 NO_RUN = UUID(int=0)
 

@@ -131,14 +131,17 @@ class Stored:
         )
         return None if not rows else dict(json.loads(rows[0]["body"]))
 
-    async def follow_ups(self, *kinds: str) -> list[dict[str, Any]]:
-        """Outbox rows other than the recurring ones and the notes of which stats to work out."""
+    async def follow_ups(self, task_type: str | None = None, resource_type: str | None = None) -> list[dict[str, Any]]:
+        """Tasks other than the recurring ones, in the order in which they were made."""
         rows = await self.rows(
-            """SELECT * FROM outbox
-                WHERE organization_id = $1 AND repeat_s IS NULL AND kind <> 'dataset_stats'
-                ORDER BY id"""
+            """SELECT * FROM async_task
+                WHERE organization_id = $1 AND repeat_s IS NULL AND ($2::text IS NULL OR task_type = $2)
+                  AND ($3::text IS NULL OR resource_type = $3)
+                ORDER BY id""",
+            task_type,
+            resource_type,
         )
-        return [row | {"payload": json.loads(row["payload"])} for row in rows if not kinds or row["kind"] in kinds]
+        return [row | {"payload": json.loads(row["payload"])} for row in rows]
 
     async def everything(self, tables: Sequence[str]) -> dict[str, list[str]]:
         """Rows of these tables as text, to see whether anything changed."""

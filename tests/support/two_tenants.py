@@ -8,8 +8,10 @@ from typing import Any
 import asyncpg
 import httpx
 
+from headgate.server.worker import Worker
 from tests.support.events import a_dataset, a_facet, an_event, at, with_schema
 from tests.support.full_event import a_full_event, a_full_metadata, a_full_schema
+from tests.support.judged_rows import insert_judged_rows
 from tests.support.pipeline_events import a_full_record, a_run, an_alert
 from tests.support.server import Server, Tenant
 from tests.support.sql import tenant_tables
@@ -79,6 +81,12 @@ async def fill(server: Server, db: asyncpg.Connection) -> TwoTenants:
         await _make_accounts(server, tenant, mark)
         await _make_notes(tenant, mark)
         await _make_the_rest(db, tenant)
+        await _make_work(db, tenant, mark)
+        await _make_alerts(tenant, mark)
+        await _make_incidents(tenant, mark)
+    await Worker(server.database).drain()
+    for tenant, mark in ((first, MARK), (second, "second")):
+        await insert_judged_rows(db, tenant.organization_id, mark)
     return both
 
 
@@ -147,6 +155,44 @@ async def _make_the_rest(db: asyncpg.Connection, tenant: Tenant) -> None:
         tenant.organization_id,
     )
     await db.execute("SELECT bump_epoch($1)", tenant.organization_id)
+
+
+async def _make_work(db: asyncpg.Connection, tenant: Tenant, mark: str) -> None:
+    """A batch and an attempt of a task, as a worker leaves them."""
+    await db.execute(
+        """INSERT INTO async_batch (organization_id, batch_no, task_type, tenant_id, model_fingerprint, worker_id,
+                                    planned_size, started_at, status)
+           SELECT o.id, gen_random_uuid()::text, 'DETECT', o.tenant_id, '', $2, 1, now(), 'RUNNING'
+             FROM organizations o WHERE o.id = $1""",
+        tenant.organization_id,
+        mark,
+    )
+    await db.execute(
+        """INSERT INTO async_task_attempt (organization_id, task_id, attempt_no, worker_id, started_at, status,
+                                           error_type, error_message)
+           SELECT t.organization_id, t.id, 1, $2, now(), 'FAILED', 'ValueError', $2
+             FROM async_task t WHERE t.organization_id = $1 LIMIT 1""",
+        tenant.organization_id,
+        mark,
+    )
+
+
+async def _make_alerts(tenant: Tenant, mark: str) -> None:
+    to = {"email_to": [f"{mark}@guest.example.org"]}
+    rule = {"name": mark, "channel_type": "EMAIL", "channel_config": to}
+    made = (await _ok(tenant.client.post("/api/v1/alert-rules", json=rule))).json()
+    await _ok(tenant.client.post("/api/v1/test-alert", json={"rule_id": made["id"]}))
+    await _ok(tenant.client.put("/api/v1/email-settings", json={"backend": "console", **to}))
+
+
+async def _make_incidents(tenant: Tenant, mark: str) -> None:
+    """A run that writes, and a test of what it wrote that fails; whoever works on tasks makes an incident of it."""
+    sql = {"sql": a_facet(query=f"SELECT 1 AS {mark}")}
+    written = an_event(job=f"load_{mark}", time=at(60), job_facets=sql, outputs=[a_dataset(f"tested_{mark}")])
+    failing = {"assertion": f"not_null_{mark}", "success": False, "column": "id"}
+    facets = {"dataQualityAssertions": a_facet(assertions=[failing])}
+    tested = an_event(job=f"test_{mark}", time=at(120), inputs=[a_dataset(f"tested_{mark}", inputFacets=facets)])
+    await tenant.send_ok(written, tested)
 
 
 async def _ok(sending: Any) -> httpx.Response:

@@ -15,6 +15,7 @@ import typer
 from prometheus_client import CollectorRegistry
 
 from headgate import errors
+from headgate.cli import alerts
 from headgate.cli.main import app
 from headgate.domain.names import DEFAULT_PATTERNS, MAX_NAME_BYTES, canonical_dataset
 from headgate.openlineage import facets, simple_events
@@ -23,9 +24,9 @@ from headgate.server.app import create_app
 from headgate.server.db.migrate import migrations
 from headgate.server.db.pool import Database
 from headgate.server.ingest.edges import MAX_EDGES
+from headgate.server.kinds import kinds_of
 from headgate.server.names.store import MAX_CHANGES, MAX_PATTERNS, MAX_RULES
 from headgate.server.problems import STATUS
-from headgate.server.tasks.jobs import HANDLERS
 from headgate.server.telemetry import Telemetry
 from headgate.settings import Rate, Settings
 
@@ -89,7 +90,7 @@ def shown(value: object, *, is_rate: bool) -> str:
 def test_settings_table_has_every_setting_with_its_default() -> None:
     documented = {row[0]: row[1] for row in rows_of("docs/operations.md") if row[0].startswith(PREFIX)}
     assert documented == {
-        f"{PREFIX}{name.upper()}": shown(field.default, is_rate=name.startswith("rate_"))
+        f"{PREFIX}{name.upper()}": shown(field.default, is_rate="rate_" in name)
         for name, field in Settings.model_fields.items()
     }
 
@@ -103,7 +104,8 @@ def test_no_page_names_a_variable_that_nothing_reads(page: Path) -> None:
 
 def variables_of_commands() -> set[str]:
     options = (option for _, command in commands() for option in command.params)
-    return {name for option in options if isinstance(name := option.envvar, str)}
+    # Secrets that no option takes: they are read from the environment, or asked for.
+    return {name for option in options if isinstance(name := option.envvar, str)} | {alerts.SECRET, alerts.PASSWORD}
 
 
 def variables_of_scripts() -> set[str]:
@@ -198,7 +200,8 @@ def metric_names(registry: CollectorRegistry) -> Iterator[str]:
 
 def test_every_view_and_recurring_task_is_in_the_operations_page() -> None:
     views = {name for each in migrations() for name in re.findall(r"CREATE (?:OR REPLACE )?VIEW (\w+)", each.sql)}
-    assert unnamed(views | set(HANDLERS), "docs/operations.md") == []
+    kinds = {kind.task_type for kind in kinds_of(Settings(_env_file=None))}
+    assert unnamed(views | kinds, "docs/operations.md") == []
 
 
 def test_every_facet_that_is_understood_or_made_is_in_the_openlineage_page() -> None:

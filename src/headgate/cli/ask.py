@@ -33,7 +33,7 @@ DataDir = Annotated[
     Path, typer.Option(envvar="HEADGATE_DATA_DIR", help="Where `headgate up` left its credentials.", show_default=False)
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the server's answer as JSON.")]
-_LISTS = ("datasets", "jobs", "runs", "aliases")
+_LISTS = ("datasets", "jobs", "runs", "aliases", "tasks", "incidents")
 _ASKING: dict[str, tuple[Any, Any]] = {
     "url": (Url, None),
     "api_key": (ApiKey, None),

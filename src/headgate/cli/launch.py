@@ -9,10 +9,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
 import typer
+from prometheus_client import start_http_server
 from pydantic import ValidationError
 
 from headgate.cli import console, logs, operate
@@ -26,13 +28,22 @@ from headgate.server.app import create_app
 from headgate.server.db.embedded import EmbeddedPostgres
 from headgate.server.db.migrate import is_current, migrate
 from headgate.server.db.pool import APP_ROLE, DATABASE_GONE, Database
-from headgate.server.telemetry import VERSION
+from headgate.server.edge import Edge
+from headgate.server.kinds import kinds_of
+from headgate.server.notices import Notices
+from headgate.server.queue import CHANNEL, Bell
+from headgate.server.tasks.backlog import Backlog
+from headgate.server.tasks.counters import TaskCounters
+from headgate.server.telemetry import VERSION, Telemetry
 from headgate.server.worker import Worker
 from headgate.settings import Settings
 
 DATABASE = "headgate"
 # Everything has to be stopped within 20 seconds of the signal.
 GRACE_S = 18.0
+# Batches that `up` works on at once, and connections that a worker has beside those of its batches.
+LANES = 2
+_BESIDE_LANES = 4
 _DATABASE_WAIT_S = 30.0
 _WATCH_EVERY_S = 0.5
 _RESTART_S = 5.0
@@ -70,13 +81,31 @@ def up(*, host: str, port: int, data_dir: Path) -> None:
                 database = _database(settings, backend.application_url)
                 try:
                     await operate.unless_stopped(stop, _prepare(backend, database, known))
-                    server = HttpServer(create_app(settings, database), listener, announce)
-                    loops = (Worker(database).run, *backend.loops)
+                    telemetry, bell = Telemetry(), Bell(database)
+                    app = create_app(settings, database, telemetry=telemetry, bell=bell)
+                    server = HttpServer(app, listener, announce)
+                    worker = worker_inside(app, settings, database, bell, TaskCounters(telemetry.registry))
+                    loops = (worker.run, *backend.loops)
                     await operate.until_stopped(stop, http=server, loops=loops)
                 finally:
                     await database.close()
 
             operate.run(main, interrupts)
+
+
+def worker_inside(app: Edge, settings: Settings, database: Database, bell: Bell, counters: TaskCounters) -> Worker:
+    """The worker beside an application; it hears other processes that serve the same database, too."""
+    worker = Worker(
+        database,
+        kinds_of(settings),
+        bell=bell,
+        counters=counters,
+        lanes=min(LANES, max(1, settings.database_pool_size // 4)),
+        rate=settings.tasks_rate_tenant,
+    )
+    api: Any = app.api
+    api.state.notices.subscribe(CHANNEL, worker.hear)
+    return worker
 
 
 def serve(*, host: str, port: int) -> None:
@@ -102,22 +131,56 @@ def serve(*, host: str, port: int) -> None:
         operate.run(main, interrupts)
 
 
-def worker(*, concurrency: int) -> None:
+def worker(*, concurrency: int, metrics_port: int | None = None) -> None:
     """Work on tasks until told to stop."""
     settings = _settings()
     backend = _external(settings)
+    telemetry = Telemetry()
+    counters = TaskCounters(telemetry.registry)
 
     async def main(stop: Stop) -> None:
-        database = _database(settings, backend.application_url)
+        # A lane that had to wait for a connection would take the database for gone.
+        size = max(settings.database_pool_size, concurrency + _BESIDE_LANES)
+        database = Database(backend.application_url, max_size=size, timeout_s=settings.database_timeout_s)
+        telemetry.watch_pool(database)
         try:
             await operate.unless_stopped(stop, _check_schema(database))
             _log.info("working on tasks, %d at once", concurrency)
-            await operate.until_stopped(stop, loops=[Worker(database).run for _ in range(concurrency)])
+            worker = Worker(
+                database, kinds_of(settings), lanes=concurrency, counters=counters, rate=settings.tasks_rate_tenant
+            )
+            notices = Notices(database)
+            notices.subscribe(CHANNEL, worker.hear)
+            await notices.start()
+            shown = () if metrics_port is None else (Backlog(database, telemetry.registry).keep_fresh,)
+            try:
+                await operate.until_stopped(stop, loops=[worker.run, *shown])
+            finally:
+                await notices.stop()
         finally:
             await database.close()
 
-    with _interruptible() as interrupts:
+    with _interruptible() as interrupts, _metrics(telemetry, settings.host, metrics_port):
         operate.run(main, interrupts)
+
+
+@contextmanager
+def _metrics(telemetry: Telemetry, host: str, port: int | None) -> Iterator[None]:
+    """Prometheus' `/metrics` beside the worker, in a thread of its own, if a port is given."""
+    if port is None:
+        yield
+        return
+    try:
+        server, thread = start_http_server(port, host, telemetry.registry)
+    except OSError as error:
+        raise claim.port_taken(host, port) from error
+    _log.info("metrics on http://%s:%d/metrics", host, server.server_port)
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(timeout=2)
 
 
 def migrate_database() -> list[str]:

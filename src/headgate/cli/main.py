@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -9,10 +10,13 @@ from typing import Annotated
 import typer
 
 from headgate.cli import (
+    alerts,
     aliases,
+    anomalies,
     console,
     datasets,
     events,
+    incidents,
     jobs,
     keys,
     lineage,
@@ -24,6 +28,7 @@ from headgate.cli import (
     search,
     spark,
     story,
+    tasks,
 )
 from headgate.errors import HeadgateError
 from headgate.local.credentials import DEFAULT_DATA_DIR
@@ -71,12 +76,25 @@ def serve(host: Host = "127.0.0.1", port: Port = 8642) -> None:
 
 @app.command()
 def worker(
-    concurrency: Annotated[int, typer.Option(min=1, max=64, help="How many tasks to work on at once.")] = 1,
+    concurrency: Annotated[int, typer.Option(min=1, max=64, help="How many batches to work on at once.")] = 2,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            envvar="HEADGATE_METRICS_PORT",
+            help="Serve Prometheus' /metrics here.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
-    """Work on the background tasks in HEADGATE_DATABASE_URL."""
+    """Work on the background tasks in HEADGATE_DATABASE_URL.
+
+    Any number of these may run, on any number of machines.
+    """
     from headgate.cli import launch
 
-    launch.worker(concurrency=concurrency)
+    launch.worker(concurrency=concurrency, metrics_port=metrics_port)
 
 
 @app.command()
@@ -102,8 +120,12 @@ app.add_typer(schema.app, name="schema")
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(jobs.jobs_app, name="jobs")
 app.add_typer(jobs.runs_app, name="runs")
+app.add_typer(anomalies.app, name="anomalies")
+app.add_typer(incidents.app, name="incidents")
+app.add_typer(alerts.app, name="alerts")
 app.add_typer(aliases.app, name="aliases")
 app.add_typer(events.app, name="events")
+app.add_typer(tasks.app, name="tasks")
 app.add_typer(keys.app, name="keys")
 app.add_typer(spark.app, name="spark")
 
@@ -119,7 +141,10 @@ def version(as_json: Annotated[bool, typer.Option("--json", help="Print it as JS
 
 def main() -> None:
     """Entry point: every failure becomes one `error[code]` line and an exit code."""
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    # All is done: a further Ctrl-C would change nothing but the exit code.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:

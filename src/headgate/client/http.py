@@ -101,7 +101,7 @@ class Call(Generic[T]):
 
 
 def _as_json(response: httpx.Response) -> dict[str, Any]:
-    return decoded(response, dict[str, Any])
+    return decoded(response, dict[str, Any]) if response.content else {}
 
 
 def no_answer(url: str, error: httpx.RequestError) -> Unavailable:

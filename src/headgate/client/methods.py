@@ -7,11 +7,15 @@ from functools import wraps
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from headgate.client import accounts, ingest, names
+from headgate.client import alerts as _alerts
+from headgate.client import anomalies as _anomalies
 from headgate.client import datasets as _datasets
 from headgate.client import events as _events
+from headgate.client import incidents as _incidents
 from headgate.client import lineage as _lineage
 from headgate.client import pipelines as _pipelines
 from headgate.client import runs as _runs
+from headgate.client import tasks as _tasks
 from headgate.client.http import Call
 
 P = ParamSpec("P")
@@ -104,6 +108,21 @@ class Methods:
     node_history = Method(_pipelines.node_history)
     last_published = Method(_pipelines.last_published)
     quarantine_batches = Method(_pipelines.quarantine_batches)
+    anomalies = Method(_anomalies.anomalies)
+    anomaly = Method(_anomalies.anomaly)
+    change_anomaly = Method(_anomalies.change_anomaly)
+    anomaly_summary = Method(_anomalies.anomaly_summary)
+    freshness = Method(_anomalies.freshness)
+    set_freshness = Method(_anomalies.set_freshness)
+    remove_freshness = Method(_anomalies.remove_freshness)
+    detection_policies = Method(_anomalies.detection_policies)
+    add_detection_policy = Method(_anomalies.add_detection_policy)
+    change_detection_policy = Method(_anomalies.change_detection_policy)
+    remove_detection_policy = Method(_anomalies.remove_detection_policy)
+    detection_policy = Method(_anomalies.detection_policy)
+    expected = Method(_anomalies.expected)
+    expect = Method(_anomalies.expect)
+    unexpect = Method(_anomalies.unexpect)
     search = Method(names.search)
     aliases = Method(names.aliases)
     preview_alias = Method(names.preview_alias)
@@ -113,3 +132,36 @@ class Methods:
     events = Method(_events.events)
     ingest_stats = Method(_events.ingest_stats)
     conformance = Method(_events.conformance)
+    tasks = Method(_tasks.tasks)
+    task = Method(_tasks.task)
+    task_stats = Method(_tasks.task_stats)
+    task_batches = Method(_tasks.task_batches)
+    retry_task = Method(_tasks.retry_task)
+    retry_tasks = Method(_tasks.retry_tasks)
+    cancel_task = Method(_tasks.cancel_task)
+    incidents = Method(_incidents.incidents)
+    incident = Method(_incidents.incident)
+    incident_evidence = Method(_incidents.incident_evidence)
+    incident_impact = Method(_incidents.incident_impact)
+    incident_timeline = Method(_incidents.incident_timeline)
+    incident_counts = Method(_incidents.incident_counts)
+    orphans = Method(_incidents.orphans)
+    correlation = Method(_incidents.correlation)
+    set_incident_status = Method(_incidents.set_incident_status)
+    assign_incident = Method(_incidents.assign_incident)
+    note_incident = Method(_incidents.note_incident)
+    merge_incident = Method(_incidents.merge_incident)
+    split_incident = Method(_incidents.split_incident)
+    set_incident_root = Method(_incidents.set_incident_root)
+    alert_rules = Method(_alerts.alert_rules)
+    alert_rule = Method(_alerts.alert_rule)
+    add_alert_rule = Method(_alerts.add_alert_rule)
+    change_alert_rule = Method(_alerts.change_alert_rule)
+    switch_alert_rule = Method(_alerts.switch_alert_rule)
+    adjust_alert_rule = Method(_alerts.adjust_alert_rule)
+    remove_alert_rule = Method(_alerts.remove_alert_rule)
+    preview_alert_rule = Method(_alerts.preview_alert_rule)
+    alert_history = Method(_alerts.alert_history)
+    send_test_alert = Method(_alerts.send_test_alert)
+    email_settings = Method(_alerts.email_settings)
+    set_email_settings = Method(_alerts.set_email_settings)

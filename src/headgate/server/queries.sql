@@ -25,3 +25,12 @@ SELECT u.id, u.name, u.role, o.name AS organization_name, o.tenant_id, o.tenant_
    AND NOT EXISTS (SELECT FROM ended_sessions e
                     WHERE e.organization_id = $1
                       AND e.session_id = $3);
+
+-- name: enqueue_tasks
+-- Makes tasks; how many were not there yet.
+SELECT enqueue_tasks($1, $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::integer[],
+                     $9::double precision[]);
+
+-- name: notify_workers
+-- Wakes the workers that listen, once for each organisation with something to do.
+SELECT pg_notify($1, u.organization_id) FROM unnest($2::text[]) AS u (organization_id);

@@ -98,6 +98,7 @@ async def health(request: Request) -> HealthOut:
 
 @router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(request: Request) -> Response:
-    """Counters and timings in Prometheus' text form."""
+    """Counters and timings in Prometheus' text form, those of all organisations together."""
     telemetry = request.app.state.telemetry
+    await telemetry.refresh()
     return Response(telemetry.render(), media_type=telemetry.content_type)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jsonschema
 import pytest
 from typer.testing import CliRunner
 
 from headgate.cli import planned
-from headgate.cli.main import app, run
+from headgate.cli.main import app
+from tests.support.asking import Ask, Output, asking
 from tests.unit.pipelines.samples import HEAD, plan_of, saved, with_nodes
 
 COMMANDS = ["init", "validate", "plan", "graph", "run", "story"]
@@ -45,15 +45,6 @@ BROKEN = with_nodes("""
 """)
 
 
-class Output(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Ask = Callable[..., Output]
-
-
 @pytest.fixture(autouse=True)
 def _somewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in [name for name in os.environ if name.startswith("HEADGATE_")]:
@@ -64,11 +55,7 @@ def _somewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
-    def asked(*arguments: str) -> Output:
-        code = run(list(arguments))
-        return Output(code, *capsys.readouterr())
-
-    return asked
+    return asking(capsys)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

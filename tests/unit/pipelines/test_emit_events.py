@@ -300,7 +300,7 @@ def test_tests_are_told_by_a_child_run_as_assertions_on_the_target(
     assert facts.root_run == UUID(run.run_id)
     assert {test.dataset[:2] for test in facts.tests if test.dataset} == {("s3://lake", "silver/orders")}
     not_null, row_count = facts.tests
-    assert (not_null.name, not_null.column, not_null.status, not_null.severity) == ("not_null", "id", "failed", "error")
+    assert (not_null.name, not_null.column, not_null.status, not_null.severity) == ("not_null", "id", "failed", "warn")
     assert (not_null.expected, not_null.actual) == ("no row fails", "3 of 100 rows fail")
     assert not_null.detail["params"] == {"failed": 3, "evaluated": 100, "on_fail": "quarantine", "columns": ["id"]}
     assert (row_count.status, row_count.severity, row_count.column) == ("passed", "warn", None)

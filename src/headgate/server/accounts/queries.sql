@@ -5,15 +5,6 @@ VALUES ($1, $2, $3, $3)
 ON CONFLICT DO NOTHING
 RETURNING id, name, slug, tenant_id, tenant_code, settings, created_at, updated_at;
 
--- name: create_recurring_work
--- The work that an organisation needs done again and again.
-INSERT INTO outbox (organization_id, kind, repeat_s)
-VALUES ($1, 'cleanup_idempotency', 3600),
-       ($1, 'cleanup_refused', 3600),
-       ($1, 'index_search', 60)
-ON CONFLICT (organization_id, kind) WHERE repeat_s IS NOT NULL
-DO NOTHING;
-
 -- name: get_organization
 -- One organisation.
 SELECT id, name, slug, tenant_id, tenant_code, settings, created_at, updated_at

@@ -181,7 +181,6 @@ async def create_organization(conn: Connection, name: str) -> Record:
     while row is None:
         row = await conn.fetchrow(_sql.create_organization, organization_id, name, slug)
         slug = f"{base}-{secrets.token_hex(3)}"
-    await conn.execute(_sql.create_recurring_work, organization_id)
     return row
 
 

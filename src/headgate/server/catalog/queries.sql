@@ -20,9 +20,19 @@ SELECT d.id, d.namespace, d.name, d.namespace || '/' || d.name AS urn, d.display
        coalesce(s.downstream_count, 0) AS downstream_count,
        v.column_count, v.version AS schema_version,
        coalesce(s.failing_tests, 0) AS failing_tests,
-       coalesce(s.failing_tests, 0) > 0 AS has_incident,
-       coalesce(extract(epoch FROM now() - coalesce(NULLIF(s.last_written_at, '-infinity'), d.first_seen_at))
-                  > f.sla_hours * 3600, false) AS is_stale,
+       coalesce(s.failing_tests > 0 OR s.open_incidents > 0, false) AS has_incident,
+       CASE WHEN f.sla_hours IS NOT NULL
+            THEN extract(epoch FROM now() - coalesce(NULLIF(s.last_written_at, '-infinity'), d.first_seen_at))
+                   > f.sla_hours * 3600
+            ELSE EXISTS (SELECT
+                           FROM anomalies x
+                          WHERE x.organization_id = $1
+                            AND x.dataset_id = d.id
+                            AND x.anomaly_type = 'FreshnessMissed'
+                            AND x.status IN ('OPEN', 'ACKNOWLEDGED', 'ALERTED')
+                            AND x.metadata ->> 'by' IS DISTINCT FROM 'sla'
+                            AND coalesce((x.actual_value ->> 'last_write_at')::timestamptz, x.observed_at)
+                                >= coalesce(s.last_written_at, '-infinity')) END AS is_stale,
        CASE WHEN f.sla_hours IS NOT NULL THEN least(f.sla_hours, 1e9)::float8 END AS sla_hours,
        coalesce(s.producer_count, 0) = 0 AS external,
        d.dropped_at IS NOT NULL AND is_gone($1, d.id, 'infinity') AS dropped,
@@ -167,8 +177,18 @@ SELECT u.id, d.id AS current_id, is_gone($1, d.id, 'infinity') AS dropped,
        NULLIF(s.last_written_at, '-infinity') AS last_updated,
        CASE WHEN s.row_count >= 0 THEN s.row_count END AS row_count,
        coalesce(s.failing_tests, 0) AS failing_tests,
-       coalesce(extract(epoch FROM now() - coalesce(NULLIF(s.last_written_at, '-infinity'), d.first_seen_at))
-                  > f.sla_hours * 3600, false) AS is_stale,
+       CASE WHEN f.sla_hours IS NOT NULL
+            THEN extract(epoch FROM now() - coalesce(NULLIF(s.last_written_at, '-infinity'), d.first_seen_at))
+                   > f.sla_hours * 3600
+            ELSE EXISTS (SELECT
+                           FROM anomalies x
+                          WHERE x.organization_id = $1
+                            AND x.dataset_id = d.id
+                            AND x.anomaly_type = 'FreshnessMissed'
+                            AND x.status IN ('OPEN', 'ACKNOWLEDGED', 'ALERTED')
+                            AND x.metadata ->> 'by' IS DISTINCT FROM 'sla'
+                            AND coalesce((x.actual_value ->> 'last_write_at')::timestamptz, x.observed_at)
+                                >= coalesce(s.last_written_at, '-infinity')) END AS is_stale,
        EXISTS (SELECT
                  FROM test_results t
                 WHERE t.organization_id = $1

@@ -207,6 +207,39 @@ $_$;
 
 ALTER FUNCTION headgate.canonical_urn(urn text) OWNER TO headgate_owner;
 
+CREATE FUNCTION headgate.carry_alerts(p_organization uuid, p_kept uuid, p_gone uuid, p_undo boolean) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  v_merge uuid := open_merge(p_organization, p_kept, p_gone);
+BEGIN
+  IF v_merge IS NULL THEN
+    RETURN;
+  END IF;
+  IF p_undo THEN
+    PERFORM restore_merged_rows(p_organization, v_merge, 'alert_history', true);
+    RETURN;
+  END IF;
+  WITH were AS (
+    SELECT h.id, to_jsonb(h) AS body
+      FROM alert_history h
+     WHERE h.organization_id = p_organization AND h.dataset_id = p_gone
+  ),
+  moved AS (
+    UPDATE alert_history h
+       SET dataset_id = p_kept, subject = replace(h.subject, p_gone::text, p_kept::text)
+     WHERE h.organization_id = p_organization AND h.dataset_id = p_gone
+    RETURNING h.*
+  )
+  INSERT INTO dataset_merge_rows (organization_id, merge_id, table_name, original, result)
+  SELECT p_organization, v_merge, 'alert_history', w.body, to_jsonb(m)
+    FROM moved m
+    JOIN were w ON w.id = m.id;
+END
+$$;
+
+ALTER FUNCTION headgate.carry_alerts(p_organization uuid, p_kept uuid, p_gone uuid, p_undo boolean) OWNER TO headgate_owner;
+
 CREATE FUNCTION headgate.carry_dataset_notes(p_organization uuid, p_kept uuid, p_gone uuid, p_undo boolean) RETURNS void
     LANGUAGE plpgsql
     AS $_$
@@ -251,6 +284,96 @@ END
 $$;
 
 ALTER FUNCTION headgate.carry_dataset_stats(p_organization uuid, p_kept uuid, p_gone uuid, p_undo boolean) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.carry_incidents(p_organization uuid, p_kept uuid, p_gone uuid, p_undo boolean) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+  v_merge uuid := open_merge(p_organization, p_kept, p_gone);
+BEGIN
+  IF v_merge IS NULL THEN
+    RETURN;
+  END IF;
+  IF p_undo THEN
+    PERFORM restore_merged_rows(p_organization, v_merge, 'incident_symptoms', true);
+    PERFORM restore_merged_rows(p_organization, v_merge, 'incidents', true);
+    RETURN;
+  END IF;
+  WITH were AS (
+    SELECT s.id, to_jsonb(s) AS body, replace(s.key, p_gone::text, p_kept::text) AS new_key
+      FROM incident_symptoms s
+     WHERE s.organization_id = p_organization AND s.dataset_id = p_gone
+  ),
+  moved AS (
+    UPDATE incident_symptoms s
+       SET dataset_id = p_kept,
+           key = CASE WHEN EXISTS (SELECT
+                                     FROM incident_symptoms k
+                                    WHERE k.organization_id = p_organization
+                                      AND k.incident_id = s.incident_id
+                                      AND k.key = w.new_key
+                                      AND coalesce(k.producing_run_id, k.run_id)
+                                          IS NOT DISTINCT FROM coalesce(s.producing_run_id, s.run_id))
+                      THEN s.key ELSE w.new_key END
+      FROM were w
+     WHERE s.organization_id = p_organization AND s.id = w.id
+    RETURNING s.*
+  )
+  INSERT INTO dataset_merge_rows (organization_id, merge_id, table_name, original, result)
+  SELECT p_organization, v_merge, 'incident_symptoms', w.body, to_jsonb(m)
+    FROM moved m
+    JOIN were w ON w.id = m.id;
+  WITH were AS (
+    SELECT i.id, to_jsonb(i) AS body
+      FROM incidents i
+     WHERE i.organization_id = p_organization AND p_gone IN (i.dataset_id, i.cause_dataset_id)
+  ),
+  moved AS (
+    UPDATE incidents i
+       SET dataset_id = coalesce(NULLIF(i.dataset_id, p_gone), CASE WHEN i.dataset_id = p_gone THEN p_kept END),
+           cause_dataset_id = coalesce(NULLIF(i.cause_dataset_id, p_gone),
+                                       CASE WHEN i.cause_dataset_id = p_gone THEN p_kept END)
+      FROM were w
+     WHERE i.organization_id = p_organization AND i.id = w.id
+    RETURNING i.*
+  )
+  INSERT INTO dataset_merge_rows (organization_id, merge_id, table_name, original, result)
+  SELECT p_organization, v_merge, 'incidents', w.body, to_jsonb(m)
+    FROM moved m
+    JOIN were w ON w.id = m.id;
+END
+$$;
+
+ALTER FUNCTION headgate.carry_incidents(p_organization uuid, p_kept uuid, p_gone uuid, p_undo boolean) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.carry_judgement(p_organization uuid, p_kept uuid, p_gone uuid, p_undo boolean) RETURNS void
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+  v_merge uuid := open_merge(p_organization, p_kept, p_gone);
+BEGIN
+  IF v_merge IS NULL THEN
+    RETURN;
+  END IF;
+  IF p_undo THEN
+    PERFORM restore_merged_rows(p_organization, v_merge, t.name, true)
+       FROM unnest(ARRAY['anomalies', 'detection_policies', 'expected_marks']) AS t (name);
+  ELSE
+    PERFORM move_judged_rows(p_organization, v_merge, p_kept, p_gone, 'anomalies', $sql$
+        k.run_id IS NOT DISTINCT FROM g.run_id AND k.anomaly_type = g.anomaly_type
+        AND coalesce(k.column_name, '') = coalesce(g.column_name, '') AND k.partition_key = g.partition_key
+        AND k.occasion = g.occasion
+      $sql$);
+    PERFORM move_judged_rows(p_organization, v_merge, p_kept, p_gone, 'detection_policies', 'k.metric = g.metric');
+    PERFORM move_judged_rows(p_organization, v_merge, p_kept, p_gone, 'expected_marks', 'k.id = g.id');
+    DELETE FROM watched_datasets w WHERE w.organization_id = p_organization AND w.dataset_id = p_gone;
+  END IF;
+  PERFORM note_writes(p_organization, ARRAY[CASE WHEN p_undo THEN p_gone ELSE p_kept END], ARRAY[NULL::timestamptz]);
+END
+$_$;
+
+ALTER FUNCTION headgate.carry_judgement(p_organization uuid, p_kept uuid, p_gone uuid, p_undo boolean) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.carry_lineage(p_organization uuid, p_from uuid[], p_to uuid[], p_at timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
@@ -400,26 +523,161 @@ $$;
 
 ALTER FUNCTION headgate.claim_events(p_organization uuid, p_keys bytea[], OUT fresh bytea[], OUT epoch bigint) OWNER TO headgate_owner;
 
-CREATE FUNCTION headgate.claim_outbox(p_limit integer, p_claim_s integer) RETURNS TABLE(id bigint, organization_id uuid, kind text, run_id uuid, dataset_id uuid, payload jsonb, attempts integer, claim_token uuid)
-    LANGUAGE sql SECURITY DEFINER
-    SET search_path TO 'headgate', 'pg_temp'
+CREATE TABLE headgate.async_task (
+    id bigint NOT NULL,
+    organization_id uuid NOT NULL,
+    task_type text NOT NULL COLLATE pg_catalog."C",
+    tenant_id bigint NOT NULL,
+    tenant_code text NOT NULL,
+    resource_type text NOT NULL COLLATE pg_catalog."C",
+    resource_id text NOT NULL COLLATE pg_catalog."C",
+    content_hash text NOT NULL COLLATE pg_catalog."C",
+    model_fingerprint text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    status text DEFAULT 'PENDING'::text NOT NULL,
+    priority integer DEFAULT 100 NOT NULL,
+    retry_count integer DEFAULT 0 NOT NULL,
+    max_retry integer DEFAULT 5 NOT NULL,
+    next_run_at timestamp with time zone DEFAULT now() NOT NULL,
+    claim_token uuid,
+    claim_until timestamp with time zone,
+    claimed_at timestamp with time zone,
+    worker_id text,
+    batch_no text,
+    attempts integer DEFAULT 0 NOT NULL,
+    is_alone boolean DEFAULT false NOT NULL,
+    last_error text,
+    payload jsonb DEFAULT '{}'::jsonb NOT NULL,
+    repeat_s integer,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT async_task_status_check CHECK ((status = ANY (ARRAY['PENDING'::text, 'RUNNING'::text, 'SUCCEEDED'::text, 'FAILED'::text, 'DEAD'::text, 'CANCELED'::text])))
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
+
+ALTER TABLE ONLY headgate.async_task FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.async_task OWNER TO headgate_owner;
+
+COMMENT ON COLUMN headgate.async_task.priority IS 'The smaller, the sooner';
+
+COMMENT ON COLUMN headgate.async_task.attempts IS 'How often it was claimed; the number of its latest attempt';
+
+COMMENT ON COLUMN headgate.async_task.is_alone IS 'Its worker did not come back once: from then on it has a batch of its own';
+
+COMMENT ON COLUMN headgate.async_task.repeat_s IS 'Set for recurring work: it is due again so many seconds after it was done';
+
+CREATE FUNCTION headgate.claim_tasks(p_organization uuid, p_types text[], p_sizes integer[], p_claims_s integer[], p_worker text, p_turn integer) RETURNS SETOF headgate.async_task
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET jit TO 'off'
     AS $$
-    UPDATE outbox o
-       SET claim_token = gen_random_uuid(),
-           claimed_until = now() + make_interval(secs => p_claim_s),
-           attempts = o.attempts + 1
-      FROM (SELECT d.id
-              FROM outbox d
-             WHERE d.due_at <= now()
-               AND (d.claimed_until IS NULL OR d.claimed_until < now())
-             ORDER BY d.id
-             LIMIT p_limit
-               FOR UPDATE SKIP LOCKED) due
-     WHERE o.id = due.id
-    RETURNING o.id, o.organization_id, o.kind, o.run_id, o.dataset_id, o.payload, o.attempts, o.claim_token
+#variable_conflict use_column
+DECLARE
+  v_kind   record;
+  v_place  integer;
+  v_ids    bigint[];
+  v_batch  uuid := gen_random_uuid();
+BEGIN
+  FOR v_kind IN
+    -- From kind to kind by the index, however many tasks each has.
+    WITH RECURSIVE kinds AS (
+      (SELECT t.task_type, t.priority, t.model_fingerprint, t.is_alone
+         FROM async_task t
+        WHERE t.organization_id = p_organization AND t.status IN ('PENDING', 'FAILED')
+        ORDER BY t.task_type, t.priority, t.model_fingerprint, t.is_alone
+        LIMIT 1)
+      UNION ALL
+      SELECT n.task_type, n.priority, n.model_fingerprint, n.is_alone
+        FROM kinds k
+       CROSS JOIN LATERAL (SELECT t.task_type, t.priority, t.model_fingerprint, t.is_alone
+                             FROM async_task t
+                            WHERE t.organization_id = p_organization AND t.status IN ('PENDING', 'FAILED')
+                              AND (t.task_type, t.priority, t.model_fingerprint, t.is_alone)
+                                    > (k.task_type, k.priority, k.model_fingerprint, k.is_alone)
+                            ORDER BY t.task_type, t.priority, t.model_fingerprint, t.is_alone
+                            LIMIT 1) n),
+    due AS (
+      SELECT k.*, d.repeat_s, row_number() OVER (ORDER BY k.priority, d.next_run_at) - 1 AS place,
+             count(*) OVER () AS number
+        FROM kinds k
+       CROSS JOIN LATERAL (SELECT t.next_run_at, t.repeat_s
+                             FROM async_task t
+                            WHERE t.organization_id = p_organization AND t.status IN ('PENDING', 'FAILED')
+                              AND t.task_type = k.task_type AND t.priority = k.priority
+                              AND t.model_fingerprint = k.model_fingerprint AND t.is_alone = k.is_alone
+                              AND t.next_run_at <= now()
+                            ORDER BY t.next_run_at, t.id
+                            LIMIT 1) d
+       WHERE k.task_type = ANY (p_types))
+    SELECT d.task_type, d.priority, d.model_fingerprint, d.is_alone, d.repeat_s
+      FROM due d
+     ORDER BY (d.place + d.number - CASE WHEN p_turn % 4 = 3 AND d.number > 1 THEN 1 + p_turn / 4 % (d.number - 1)
+                                         ELSE 0 END) % d.number
+  LOOP
+    v_place := array_position(p_types, v_kind.task_type);
+    v_ids := ARRAY(
+      SELECT t.id
+        FROM async_task t
+       WHERE t.organization_id = p_organization AND t.status IN ('PENDING', 'FAILED')
+         AND t.task_type = v_kind.task_type AND t.priority = v_kind.priority
+         AND t.model_fingerprint = v_kind.model_fingerprint AND t.is_alone = v_kind.is_alone
+         AND t.next_run_at <= now()
+       ORDER BY t.next_run_at, t.id
+       LIMIT CASE WHEN v_kind.is_alone THEN 1 ELSE p_sizes[v_place] END
+         FOR UPDATE SKIP LOCKED);
+    CONTINUE WHEN cardinality(v_ids) = 0;
+    -- Recurring work would leave a row a minute that nobody asks for.
+    INSERT INTO async_batch (organization_id, batch_no, task_type, tenant_id, model_fingerprint, worker_id,
+                             planned_size, started_at, status)
+    SELECT p_organization, v_batch::text, v_kind.task_type, o.tenant_id, v_kind.model_fingerprint, p_worker,
+           cardinality(v_ids), clock_timestamp(), 'RUNNING'
+      FROM organizations o
+     WHERE o.id = p_organization AND v_kind.repeat_s IS NULL;
+    RETURN QUERY
+      UPDATE async_task t
+         SET status = 'RUNNING',
+             claim_token = v_batch,
+             claim_until = clock_timestamp() + make_interval(secs => p_claims_s[v_place]),
+             claimed_at = clock_timestamp(),
+             worker_id = p_worker,
+             batch_no = v_batch::text,
+             attempts = t.attempts + 1,
+             updated_at = clock_timestamp()
+       WHERE t.organization_id = p_organization AND t.id = ANY (v_ids)
+      RETURNING t.*;
+    RETURN;
+  END LOOP;
+END
+$$;
+
+ALTER FUNCTION headgate.claim_tasks(p_organization uuid, p_types text[], p_sizes integer[], p_claims_s integer[], p_worker text, p_turn integer) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.close_batch(p_organization uuid, p_batch text, p_succeeded integer, p_failed integer) RETURNS void
+    LANGUAGE sql
+    AS $$
+    UPDATE async_batch b
+       SET success_count = p_succeeded,
+           failed_count = p_failed,
+           finished_at = clock_timestamp(),
+           status = CASE WHEN p_failed > 0 THEN 'FAILED' ELSE 'SUCCEEDED' END
+     WHERE b.organization_id = p_organization AND b.batch_no = p_batch AND b.status = 'RUNNING'
   $$;
 
-ALTER FUNCTION headgate.claim_outbox(p_limit integer, p_claim_s integer) OWNER TO headgate_owner;
+ALTER FUNCTION headgate.close_batch(p_organization uuid, p_batch text, p_succeeded integer, p_failed integer) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.code_parts(p_facets jsonb, OUT sql_text text, OUT source_text text, OUT code_version text) RETURNS record
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT regexp_replace(regexp_replace(left(p_facets -> 'sql' ->> 'query', 100000),
+                                         '\d{4}-\d\d-\d\d|\d{6,}|\d\d:\d\d(:\d\d)?', '#', 'g'), '\s+', ' ', 'g'),
+           p_facets -> 'sourceCode' ->> 'sourceCode',
+           p_facets -> 'sourceCodeLocation' ->> 'version'
+  $$;
+
+ALTER FUNCTION headgate.code_parts(p_facets jsonb, OUT sql_text text, OUT source_text text, OUT code_version text) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.compare_uses(p_organization uuid, h_job uuid[], h_dataset uuid[], h_role text[], h_start_hash bigint[], h_facets_hash bigint[], h_columns_hash bigint[], h_schema bytea[], OUT stale_facets integer[], OUT stale_columns integer[], OUT stale_schemas integer[]) RETURNS record
     LANGUAGE plpgsql
@@ -463,6 +721,42 @@ END
 $$;
 
 ALTER FUNCTION headgate.compare_uses(p_organization uuid, h_job uuid[], h_dataset uuid[], h_role text[], h_start_hash bigint[], h_facets_hash bigint[], h_columns_hash bigint[], h_schema bytea[], OUT stale_facets integer[], OUT stale_columns integer[], OUT stale_schemas integer[]) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.content_hash(VARIADIC p_parts text[]) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT encode(sha256(convert_to(array_to_string(p_parts, E'\x1f', ''), 'UTF8')), 'hex')
+  $$;
+
+ALTER FUNCTION headgate.content_hash(VARIADIC p_parts text[]) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.count_due_tasks(p_most integer, p_limit integer) RETURNS TABLE(tenant_code text, task_type text, number bigint, oldest_at timestamp with time zone)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'headgate', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET jit TO 'off'
+    AS $$
+    SELECT o.tenant_code, k.task_type, sum(d.number)::bigint, min(d.oldest_at)
+      FROM open_task_kinds() k
+      JOIN organizations o ON o.id = k.organization_id
+     CROSS JOIN LATERAL (SELECT count(*) AS number, min(x.next_run_at) AS oldest_at
+                           FROM (SELECT t.next_run_at
+                                   FROM async_task t
+                                  WHERE t.organization_id = k.organization_id AND t.status IN ('PENDING', 'FAILED')
+                                    AND t.task_type = k.task_type AND t.priority = k.priority
+                                    AND t.model_fingerprint = k.model_fingerprint AND t.is_alone = k.is_alone
+                                    AND t.next_run_at <= now()
+                                  ORDER BY t.next_run_at, t.id
+                                  LIMIT p_most) x) d
+     WHERE d.number > 0
+     GROUP BY o.tenant_code, k.task_type
+     ORDER BY 3 DESC, 1, 2
+     LIMIT p_limit
+  $$;
+
+ALTER FUNCTION headgate.count_due_tasks(p_most integer, p_limit integer) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.count_hidden(p_organization uuid, p_datasets uuid[], p_direction text, p_as_of timestamp with time zone) RETURNS TABLE(dataset_id uuid, hidden integer)
     LANGUAGE plpgsql STABLE
@@ -685,6 +979,34 @@ CREATE FUNCTION headgate.edges_of_hub(p_hubs integer) RETURNS integer
 
 ALTER FUNCTION headgate.edges_of_hub(p_hubs integer) OWNER TO headgate_owner;
 
+CREATE FUNCTION headgate.end_of_metric(p_state text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT CASE p_state WHEN 'new_level' THEN 'the metric has a new level'
+                        WHEN 'expected' THEN 'the metric is as somebody expects it'
+                        ELSE 'the metric is back to normal' END
+  $$;
+
+ALTER FUNCTION headgate.end_of_metric(p_state text) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.enqueue_tasks(p_organization uuid, t_type text[], t_resource_type text[], t_resource_id text[], t_hash text[], t_model text[], t_payload text[], t_priority integer[], t_delay_s double precision[]) RETURNS bigint
+    LANGUAGE sql
+    AS $$
+    WITH made AS (
+      INSERT INTO async_task (organization_id, task_type, tenant_id, tenant_code, resource_type, resource_id,
+                              content_hash, model_fingerprint, payload, priority, next_run_at)
+      SELECT o.id, u.type, o.tenant_id, o.tenant_code, u.resource_type, u.resource_id, u.hash, u.model,
+             u.payload::jsonb, u.priority, now() + make_interval(secs => u.delay_s)
+        FROM unnest(t_type, t_resource_type, t_resource_id, t_hash, t_model, t_payload, t_priority, t_delay_s)
+             AS u (type, resource_type, resource_id, hash, model, payload, priority, delay_s)
+       CROSS JOIN (SELECT x.id, x.tenant_id, x.tenant_code FROM organizations x WHERE x.id = p_organization) o
+      ON CONFLICT ON CONSTRAINT async_task_key DO NOTHING
+      RETURNING 1)
+    SELECT count(*) FROM made
+  $$;
+
+ALTER FUNCTION headgate.enqueue_tasks(p_organization uuid, t_type text[], t_resource_type text[], t_resource_id text[], t_hash text[], t_model text[], t_payload text[], t_priority integer[], t_delay_s double precision[]) OWNER TO headgate_owner;
+
 CREATE FUNCTION headgate.ensure_partitions(p_months_ahead integer DEFAULT 3) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'headgate', 'pg_temp'
@@ -748,6 +1070,101 @@ CREATE FUNCTION headgate.facet_tags(p_body jsonb) RETURNS TABLE(column_name text
 
 ALTER FUNCTION headgate.facet_tags(p_body jsonb) OWNER TO headgate_owner;
 
+CREATE FUNCTION headgate.fail_tasks(p_organization uuid, p_ids bigint[], p_token uuid, p_types text[], p_messages text[], p_delays_s double precision[]) RETURNS TABLE(id bigint, status text)
+    LANGUAGE sql
+    SET enable_seqscan TO 'off'
+    AS $$
+    WITH failed AS (
+      UPDATE async_task t
+         SET status = CASE WHEN t.repeat_s IS NULL AND t.retry_count >= t.max_retry THEN 'DEAD' ELSE 'FAILED' END,
+             retry_count = least(t.retry_count + 1, CASE WHEN t.repeat_s IS NULL THEN t.max_retry ELSE 5 END),
+             next_run_at = clock_timestamp()
+               + least(greatest(task_backoff(t.retry_count + 1), make_interval(secs => u.delay_s)),
+                       CASE WHEN t.repeat_s IS NOT NULL THEN greatest(make_interval(secs => t.repeat_s),
+                                                                      interval '1 minute') END),
+             claim_token = NULL,
+             claim_until = NULL,
+             last_error = left(u.message, 1024),
+             updated_at = clock_timestamp()
+        FROM unnest(p_ids, p_types, p_messages, p_delays_s) AS u (id, type, message, delay_s)
+       WHERE t.organization_id = p_organization AND t.id = u.id AND t.claim_token = p_token AND t.status = 'RUNNING'
+      RETURNING t.id, t.status, t.attempts, t.worker_id, t.claimed_at, t.batch_no, u.type, u.message),
+    noted AS (
+      INSERT INTO async_task_attempt (organization_id, task_id, attempt_no, worker_id, started_at, finished_at, status,
+                                      batch_no, input_size, latency_ms, error_type, error_message)
+      SELECT p_organization, f.id, f.attempts, f.worker_id, f.claimed_at, clock_timestamp(), 'FAILED', f.batch_no,
+             cardinality(p_ids), extract(epoch FROM clock_timestamp() - f.claimed_at) * 1000,
+             left(f.type, 128), left(f.message, 1024)
+        FROM failed f)
+    SELECT f.id, f.status FROM failed f
+  $$;
+
+ALTER FUNCTION headgate.fail_tasks(p_organization uuid, p_ids bigint[], p_token uuid, p_types text[], p_messages text[], p_delays_s double precision[]) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.find_due_organizations(p_types text[], p_limit integer) RETURNS TABLE(organization_id uuid, tenant_code text, task_type text, status text, number bigint)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'headgate', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+  WITH lost AS (
+    SELECT t.organization_id, t.id
+      FROM async_task t
+     WHERE t.status = 'RUNNING' AND t.claim_until < now()
+     ORDER BY t.claim_until
+     LIMIT 10000
+       FOR UPDATE SKIP LOCKED),
+  freed AS (
+    UPDATE async_task t
+       SET status = CASE WHEN t.repeat_s IS NULL AND t.retry_count >= t.max_retry THEN 'DEAD' ELSE 'FAILED' END,
+           retry_count = least(t.retry_count + 1, t.max_retry),
+           next_run_at = now(),
+           claim_token = NULL,
+           claim_until = NULL,
+           is_alone = true,
+           last_error = 'its worker did not finish in time',
+           updated_at = now()
+      FROM lost
+     WHERE t.organization_id = lost.organization_id AND t.id = lost.id
+    RETURNING t.id, t.organization_id, t.tenant_code, t.task_type, t.status, t.attempts, t.worker_id, t.claimed_at,
+              t.batch_no),
+  ended AS (
+    UPDATE async_batch b
+       SET status = 'FAILED', finished_at = now(), failed_count = b.planned_size - b.success_count
+     WHERE b.status = 'RUNNING' AND b.batch_no IN (SELECT f.batch_no FROM freed f)),
+  noted AS (
+    INSERT INTO async_task_attempt (organization_id, task_id, attempt_no, worker_id, started_at, finished_at, status,
+                                    batch_no, latency_ms, error_type, error_message)
+    SELECT f.organization_id, f.id, f.attempts, f.worker_id, f.claimed_at, now(), 'FAILED', f.batch_no,
+           extract(epoch FROM now() - f.claimed_at) * 1000, 'ClaimExpired', 'its worker did not finish in time'
+      FROM freed f)
+  SELECT f.organization_id, f.tenant_code, f.task_type, f.status, count(*)
+    FROM freed f
+   GROUP BY f.organization_id, f.tenant_code, f.task_type, f.status;
+
+  RETURN QUERY
+    SELECT DISTINCT k.organization_id, NULL::text, NULL::text, NULL::text, 0::bigint
+      FROM open_task_kinds() k
+     CROSS JOIN LATERAL (SELECT t.id
+                           FROM async_task t
+                          WHERE t.organization_id = k.organization_id AND t.status IN ('PENDING', 'FAILED')
+                            AND t.task_type = k.task_type AND t.priority = k.priority
+                            AND t.model_fingerprint = k.model_fingerprint AND t.is_alone = k.is_alone
+                            AND t.next_run_at <= now()
+                          ORDER BY t.next_run_at, t.id
+                          LIMIT 1) d
+     WHERE k.task_type = ANY (p_types)
+     LIMIT p_limit;
+END
+$$;
+
+ALTER FUNCTION headgate.find_due_organizations(p_types text[], p_limit integer) OWNER TO headgate_owner;
+
 CREATE FUNCTION headgate.find_login(p_email text, p_invite_hash bytea) RETURNS TABLE(user_id uuid, organization_id uuid, email text, password_hash text, name text, role text, invite_id uuid, invite_expires_at timestamp with time zone, invite_accepted_at timestamp with time zone)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'headgate', 'pg_temp'
@@ -763,6 +1180,48 @@ CREATE FUNCTION headgate.find_login(p_email text, p_invite_hash bytea) RETURNS T
   $$;
 
 ALTER FUNCTION headgate.find_login(p_email text, p_invite_hash bytea) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.finish_tasks(p_organization uuid, p_ids bigint[], p_token uuid) RETURNS SETOF bigint
+    LANGUAGE sql
+    SET enable_seqscan TO 'off'
+    AS $$
+    WITH done AS (
+      UPDATE async_task t
+         SET status = CASE WHEN t.repeat_s IS NULL THEN 'SUCCEEDED' ELSE 'PENDING' END,
+             next_run_at = CASE WHEN t.repeat_s IS NULL THEN t.next_run_at
+                                ELSE clock_timestamp() + make_interval(secs => t.repeat_s) END,
+             retry_count = CASE WHEN t.repeat_s IS NULL THEN t.retry_count ELSE 0 END,
+             claim_token = NULL,
+             claim_until = NULL,
+             last_error = NULL,
+             updated_at = clock_timestamp()
+       WHERE t.organization_id = p_organization AND t.id = ANY (p_ids) AND t.claim_token = p_token
+         AND t.status = 'RUNNING'
+      RETURNING t.id, t.attempts, t.worker_id, t.claimed_at, t.batch_no, t.repeat_s),
+    noted AS (
+      INSERT INTO async_task_attempt (organization_id, task_id, attempt_no, worker_id, started_at, finished_at, status,
+                                      batch_no, input_size, latency_ms)
+      SELECT p_organization, d.id, d.attempts, d.worker_id, d.claimed_at, clock_timestamp(), 'SUCCEEDED', d.batch_no,
+             cardinality(p_ids), extract(epoch FROM clock_timestamp() - d.claimed_at) * 1000
+        FROM done d
+       -- Recurring work would leave a row a minute; only its failures are worth one.
+       WHERE d.repeat_s IS NULL)
+    SELECT d.id FROM done d
+  $$;
+
+ALTER FUNCTION headgate.finish_tasks(p_organization uuid, p_ids bigint[], p_token uuid) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.follow_alerted_datasets() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM carry_alerts(NEW.organization_id, coalesce(NEW.merged_into, OLD.merged_into), NEW.id,
+                       NEW.merged_into IS NULL);
+  RETURN NULL;
+END
+$$;
+
+ALTER FUNCTION headgate.follow_alerted_datasets() OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.follow_dataset_merge() RETURNS trigger
     LANGUAGE plpgsql
@@ -826,6 +1285,64 @@ $$;
 
 ALTER FUNCTION headgate.follow_dataset_uses() OWNER TO headgate_owner;
 
+CREATE FUNCTION headgate.follow_freshness_sla() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM watch_dataset(NEW.organization_id, NEW.dataset_id);
+  RETURN NULL;
+END
+$$;
+
+ALTER FUNCTION headgate.follow_freshness_sla() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.follow_incident_datasets() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM carry_incidents(NEW.organization_id, coalesce(NEW.merged_into, OLD.merged_into), NEW.id,
+                          NEW.merged_into IS NULL);
+  RETURN NULL;
+END
+$$;
+
+ALTER FUNCTION headgate.follow_incident_datasets() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.follow_incident_status() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM note_incident_datasets(NEW.organization_id, NEW.id);
+  RETURN NULL;
+END
+$$;
+
+ALTER FUNCTION headgate.follow_incident_status() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.follow_job_code() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM keep_job_version(NEW.organization_id, NEW.id, CASE WHEN TG_OP = 'UPDATE' THEN OLD.facets ELSE '{}' END,
+                           NEW.facets, coalesce(NEW.facets_at, NEW.first_seen_at));
+  RETURN NULL;
+END
+$$;
+
+ALTER FUNCTION headgate.follow_job_code() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.follow_judged_merge() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM carry_judgement(NEW.organization_id, coalesce(NEW.merged_into, OLD.merged_into), NEW.id,
+                          NEW.merged_into IS NULL);
+  RETURN NULL;
+END
+$$;
+
+ALTER FUNCTION headgate.follow_judged_merge() OWNER TO headgate_owner;
+
 CREATE FUNCTION headgate.follow_left_datasets() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -875,6 +1392,17 @@ END
 $$;
 
 ALTER FUNCTION headgate.follow_new_datasets() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.follow_symptoms() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM note_dataset_stats(NEW.organization_id, 'tests', ARRAY[NEW.dataset_id]);
+  RETURN NULL;
+END
+$$;
+
+ALTER FUNCTION headgate.follow_symptoms() OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.follow_tags_facet() RETURNS trigger
     LANGUAGE plpgsql
@@ -990,6 +1518,16 @@ END
 $$;
 
 ALTER FUNCTION headgate.guard_terminal_state() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.had_written(p_ended_at timestamp with time zone, p_processing_type text, p_is_test boolean, p_output_ids uuid[], p_dataset uuid, p_at timestamp with time zone) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT (p_ended_at <= p_at OR coalesce(upper(p_processing_type) IN ('STREAMING', 'SERVICE'), false))
+       AND NOT p_is_test
+       AND p_dataset = ANY (p_output_ids)
+  $$;
+
+ALTER FUNCTION headgate.had_written(p_ended_at timestamp with time zone, p_processing_type text, p_is_test boolean, p_output_ids uuid[], p_dataset uuid, p_at timestamp with time zone) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.has_stopped(p_organization uuid, p_job uuid, p_last_seen_at timestamp with time zone) RETURNS boolean
     LANGUAGE sql STABLE
@@ -1131,6 +1669,39 @@ $$;
 
 ALTER FUNCTION headgate.is_test_output(p_organization uuid, p_kept uuid, p_gone uuid) OWNER TO headgate_owner;
 
+CREATE FUNCTION headgate.keep_job_version(p_organization uuid, p_job uuid, p_before jsonb, p_now jsonb, p_at timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  v_old record := code_parts(p_before);
+  v_new record := code_parts(p_now);
+BEGIN
+  IF v_new IS NOT DISTINCT FROM v_old OR num_nonnulls(v_new.sql_text, v_new.source_text, v_new.code_version) = 0 THEN
+    RETURN;
+  END IF;
+  INSERT INTO job_versions (organization_id, job_id, version, code_hash, changed, code_version, seen_at)
+  SELECT p_organization, p_job, coalesce(max(v.version), 0) + 1,
+         md5(concat_ws(E'\x1f', v_new.sql_text, v_new.source_text, v_new.code_version)),
+         CASE WHEN count(*) = 0 THEN '{}'
+              ELSE array_remove(ARRAY[
+                CASE WHEN v_new.sql_text IS DISTINCT FROM v_old.sql_text THEN 'sql' END,
+                CASE WHEN v_new.source_text IS DISTINCT FROM v_old.source_text THEN 'source' END,
+                CASE WHEN v_new.code_version IS DISTINCT FROM v_old.code_version THEN 'version' END], NULL) END,
+         left(v_new.code_version, 200), p_at
+    FROM job_versions v
+   WHERE v.organization_id = p_organization AND v.job_id = p_job;
+  -- What writes its SQL anew for each run has versions without end.
+  DELETE FROM job_versions v
+   WHERE v.organization_id = p_organization
+     AND v.job_id = p_job
+     AND v.version <= (SELECT max(x.version) - 100
+                         FROM job_versions x
+                        WHERE x.organization_id = p_organization AND x.job_id = p_job);
+END
+$$;
+
+ALTER FUNCTION headgate.keep_job_version(p_organization uuid, p_job uuid, p_before jsonb, p_now jsonb, p_at timestamp with time zone) OWNER TO headgate_owner;
+
 CREATE TABLE headgate.dataset_merges (
     organization_id uuid NOT NULL,
     id uuid DEFAULT gen_random_uuid() NOT NULL,
@@ -1193,6 +1764,40 @@ CREATE FUNCTION headgate.later_merge(p_organization uuid, p_merge headgate.datas
   $$;
 
 ALTER FUNCTION headgate.later_merge(p_organization uuid, p_merge headgate.dataset_merges) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.latest_writes(p_organization uuid, p_dataset uuid) RETURNS timestamp with time zone[]
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+BEGIN
+  RETURN ARRAY(SELECT r.ended_at
+                 FROM (SELECT x.job_id
+                         FROM job_datasets x
+                        WHERE x.organization_id = p_organization
+                          AND x.dataset_id = p_dataset
+                          AND x.role = 'output'
+                        ORDER BY x.last_seen_at DESC
+                        LIMIT 3) p
+                CROSS JOIN LATERAL (SELECT y.ended_at
+                                      FROM (SELECT x.ended_at, x.state, x.output_ids, x.is_test
+                                              FROM job_runs x
+                                             WHERE x.organization_id = p_organization
+                                               AND x.job_id = p.job_id
+                                             ORDER BY x.started_at DESC
+                                             LIMIT 2500) y
+                                     WHERE y.state = 'COMPLETE'
+                                       AND NOT y.is_test
+                                       AND p_dataset = ANY (y.output_ids)
+                                     LIMIT 1000) r
+                ORDER BY r.ended_at);
+END
+$$;
+
+ALTER FUNCTION headgate.latest_writes(p_organization uuid, p_dataset uuid) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.lineage_between(p_organization uuid, p_datasets uuid[], p_as_of timestamp with time zone) RETURNS TABLE(source_id uuid, target_id uuid, job_id uuid, last_seen_at timestamp with time zone, is_completed boolean)
     LANGUAGE plpgsql STABLE
@@ -1352,6 +1957,8 @@ CREATE TABLE headgate.job_runs (
     producer text NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    verdicts jsonb,
+    anomalous text[] DEFAULT '{}'::text[] NOT NULL,
     CONSTRAINT job_runs_state_check CHECK ((state = ANY (ARRAY['START'::text, 'RUNNING'::text, 'COMPLETE'::text, 'FAIL'::text, 'ABORT'::text, 'OTHER'::text])))
 )
 WITH (fillfactor='75');
@@ -1365,6 +1972,8 @@ COMMENT ON TABLE headgate.job_runs IS 'No foreign key to jobs: it would lock the
 COMMENT ON COLUMN headgate.job_runs.last_activity_at IS 'Latest START, RUNNING or OTHER; after ended_at when such an event came before the end was known (late)';
 
 COMMENT ON COLUMN headgate.job_runs.start_at IS 'State history: the earliest time each state was seen, one column a state; independent of arrival order';
+
+COMMENT ON COLUMN headgate.job_runs.verdicts IS 'As in dataset_metrics: of duration_ms and rows_quarantined';
 
 CREATE FUNCTION headgate.lock_runs(p_organization uuid, p_runs uuid[], OUT place text, OUT run headgate.job_runs) RETURNS SETOF record
     LANGUAGE plpgsql
@@ -1529,6 +2138,35 @@ CREATE FUNCTION headgate.merged_family(p_organization uuid, p_dataset uuid) RETU
   $$;
 
 ALTER FUNCTION headgate.merged_family(p_organization uuid, p_dataset uuid) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.move_judged_rows(p_organization uuid, p_merge uuid, p_kept uuid, p_gone uuid, p_table text, p_same text) RETURNS void
+    LANGUAGE plpgsql
+    AS $_$
+BEGIN
+  EXECUTE format($sql$
+    WITH removed AS (
+      DELETE FROM %1$I g
+       WHERE g.organization_id = $1 AND g.dataset_id = $4
+         AND EXISTS (SELECT FROM %1$I k WHERE k.organization_id = $1 AND k.dataset_id = $3 AND %2$s)
+      RETURNING g.*
+    )
+    INSERT INTO dataset_merge_rows (organization_id, merge_id, table_name, original, result)
+    SELECT $1, $2, %1$L, to_jsonb(r), NULL FROM removed r
+    $sql$, p_table, p_same) USING p_organization, p_merge, p_kept, p_gone;
+  EXECUTE format($sql$
+    WITH moved AS (
+      UPDATE %1$I t
+         SET dataset_id = $3
+       WHERE t.organization_id = $1 AND t.dataset_id = $4
+      RETURNING t.*
+    )
+    INSERT INTO dataset_merge_rows (organization_id, merge_id, table_name, original, result)
+    SELECT $1, $2, %1$L, to_jsonb(m) || jsonb_build_object('dataset_id', $4), to_jsonb(m) FROM moved m
+    $sql$, p_table) USING p_organization, p_merge, p_kept, p_gone;
+END
+$_$;
+
+ALTER FUNCTION headgate.move_judged_rows(p_organization uuid, p_merge uuid, p_kept uuid, p_gone uuid, p_table text, p_same text) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.move_merged_facts(p_organization uuid, p_merge uuid, p_kept uuid, p_gone uuid) RETURNS void
     LANGUAGE plpgsql
@@ -1841,11 +2479,28 @@ ALTER FUNCTION headgate.note_around_datasets(p_organization uuid, p_datasets uui
 CREATE FUNCTION headgate.note_dataset_stats(p_organization uuid, p_part text, p_datasets uuid[]) RETURNS void
     LANGUAGE sql
     AS $$
-    INSERT INTO outbox (organization_id, kind, payload)
-    VALUES (p_organization, 'dataset_stats', jsonb_build_object(p_part, p_datasets))
+    INSERT INTO dataset_stats_notes (organization_id, payload)
+    VALUES (p_organization, jsonb_build_object(p_part, p_datasets))
   $$;
 
 ALTER FUNCTION headgate.note_dataset_stats(p_organization uuid, p_part text, p_datasets uuid[]) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.note_incident_datasets(p_organization uuid, p_incident uuid) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  v_datasets uuid[] := ARRAY(SELECT DISTINCT s.dataset_id
+                               FROM incident_symptoms s
+                              WHERE s.organization_id = p_organization AND s.incident_id = p_incident
+                                AND s.dataset_id IS NOT NULL);
+BEGIN
+  IF v_datasets <> '{}' THEN
+    PERFORM note_dataset_stats(p_organization, 'tests', v_datasets);
+  END IF;
+END
+$$;
+
+ALTER FUNCTION headgate.note_incident_datasets(p_organization uuid, p_incident uuid) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.note_returned_datasets(p_organization uuid, p_datasets uuid[]) RETURNS void
     LANGUAGE plpgsql
@@ -1873,6 +2528,216 @@ END
 $$;
 
 ALTER FUNCTION headgate.note_returned_datasets(p_organization uuid, p_datasets uuid[]) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.note_writes(p_organization uuid, w_dataset uuid[], w_at timestamp with time zone[]) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+DECLARE
+  v_row record;
+BEGIN
+  FOR v_row IN
+    SELECT u.dataset, max(u.at) AS at
+      FROM unnest(w_dataset, w_at) AS u (dataset, at)
+     GROUP BY u.dataset
+     ORDER BY u.dataset
+  LOOP
+    -- A row that is due some time is left alone: a run must not wait for it.
+    IF NOT EXISTS (SELECT
+                     FROM watched_datasets w
+                    WHERE w.organization_id = p_organization
+                      AND w.dataset_id = v_row.dataset
+                      AND w.due_at < 'infinity') THEN
+      PERFORM watch_dataset(p_organization, v_row.dataset);
+    END IF;
+    UPDATE freshness_sla f
+       SET last_updated_at = greatest(f.last_updated_at, v_row.at),
+           is_stale = coalesce(extract(epoch FROM now() - greatest(f.last_updated_at, v_row.at))
+                                 > f.sla_hours * 3600, false)
+     WHERE f.organization_id = p_organization
+       AND f.dataset_id = v_row.dataset
+       AND f.last_updated_at IS DISTINCT FROM greatest(f.last_updated_at, v_row.at);
+  END LOOP;
+END
+$$;
+
+ALTER FUNCTION headgate.note_writes(p_organization uuid, w_dataset uuid[], w_at timestamp with time zone[]) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.open_merge(p_organization uuid, p_kept uuid, p_gone uuid) RETURNS uuid
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT m.id
+      FROM dataset_merges m
+     WHERE m.organization_id = p_organization AND m.survivor_id = p_kept AND m.merged_id = p_gone
+       AND m.undone_at IS NULL
+     ORDER BY m.place DESC
+     LIMIT 1
+  $$;
+
+ALTER FUNCTION headgate.open_merge(p_organization uuid, p_kept uuid, p_gone uuid) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.open_task_kinds() RETURNS TABLE(organization_id uuid, task_type text, priority integer, model_fingerprint text, is_alone boolean)
+    LANGUAGE sql STABLE
+    AS $$
+    WITH RECURSIVE kinds AS (
+      (SELECT t.organization_id, t.task_type, t.priority, t.model_fingerprint, t.is_alone
+         FROM async_task t
+        WHERE t.status IN ('PENDING', 'FAILED')
+        ORDER BY t.organization_id, t.task_type, t.priority, t.model_fingerprint, t.is_alone
+        LIMIT 1)
+      UNION ALL
+      SELECT n.organization_id, n.task_type, n.priority, n.model_fingerprint, n.is_alone
+        FROM kinds k
+       CROSS JOIN LATERAL (SELECT t.organization_id, t.task_type, t.priority, t.model_fingerprint, t.is_alone
+                             FROM async_task t
+                            WHERE t.status IN ('PENDING', 'FAILED')
+                              AND (t.organization_id, t.task_type, t.priority, t.model_fingerprint, t.is_alone)
+                                    > (k.organization_id, k.task_type, k.priority, k.model_fingerprint, k.is_alone)
+                            ORDER BY t.organization_id, t.task_type, t.priority, t.model_fingerprint, t.is_alone
+                            LIMIT 1) n)
+    SELECT k.organization_id, k.task_type, k.priority, k.model_fingerprint, k.is_alone
+      FROM kinds k
+  $$;
+
+ALTER FUNCTION headgate.open_task_kinds() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.page_of_alerts(p_organization uuid, p_rule uuid, p_incident uuid, p_dataset uuid, p_anomaly uuid, p_status text, p_channel text, p_type text, p_since timestamp with time zone, p_at timestamp with time zone, p_id uuid, p_limit integer) RETURNS TABLE(id uuid, source text, alert_rule_id uuid, rule_name text, anomaly_id uuid, incident_id uuid, symptom_id uuid, dataset_id uuid, run_id uuid, type text, severity text, title text, channel_type text, channel_context jsonb, response_payload jsonb, status text, reason text, held_back integer, attempts integer, sent_at timestamp with time zone, error_message text)
+    LANGUAGE plpgsql STABLE
+    AS $_$
+DECLARE
+  v_by_rule text := concat_ws(' AND ',
+    CASE WHEN p_rule IS NOT NULL THEN 'h.alert_rule_id = $2' END,
+    CASE WHEN p_incident IS NOT NULL THEN 'h.incident_id = $3' END,
+    CASE WHEN p_dataset IS NOT NULL THEN 'h.dataset_id = $4' END,
+    CASE WHEN p_anomaly IS NOT NULL THEN 'h.anomaly_id = $5' END);
+  v_common text := concat_ws(' AND ', 'true',
+    CASE WHEN p_status IS NOT NULL THEN 'h.status = $6' END,
+    CASE WHEN p_channel IS NOT NULL THEN 'h.channel_type = $7' END,
+    CASE WHEN p_type IS NOT NULL THEN 'h.type = $8' END,
+    CASE WHEN p_since IS NOT NULL THEN 'h.sent_at >= $9' END,
+    CASE WHEN p_at IS NOT NULL THEN '(h.sent_at, h.id) < ($10, $11)' END,
+    CASE WHEN p_at IS NOT NULL THEN 'h.sent_at <= $10' END);
+  v_query text := format($sql$
+    (SELECT h.id, 'rule', h.alert_rule_id, h.rule_name, h.anomaly_id, h.incident_id, h.symptom_id, h.dataset_id,
+            h.run_id, h.type, h.severity, h.title, h.channel_type, h.channel_context, h.response_payload, h.status,
+            h.reason, h.held_back, h.attempts, h.sent_at, h.error_message
+       FROM alert_history h
+      WHERE h.organization_id = $1 AND %s
+      ORDER BY h.sent_at DESC, h.id DESC
+      LIMIT $12)
+    $sql$, concat_ws(' AND ', v_common, nullif(v_by_rule, '')));
+BEGIN
+  IF v_by_rule = '' THEN
+    v_query := format($sql$
+      SELECT * FROM (
+        %s
+        UNION ALL
+        (SELECT h.id, 'pipeline', NULL, NULL, NULL, NULL, NULL, NULL, h.run_id, h.type, h.severity, h.title,
+                h.channel_type, jsonb_build_object('channel', h.channel), NULL, h.status, h.reason, 0, 1, h.sent_at,
+                h.error_message
+           FROM (SELECT md5(a.run_id::text || encode(a.alert_key, 'hex'))::uuid AS id, a.run_id, a.event AS type,
+                        CASE WHEN a.event IN ('on_start', 'on_success') THEN 'INFO'
+                             WHEN a.event IN ('on_failure', 'on_gate_block') THEN 'CRITICAL'
+                             ELSE 'WARNING' END AS severity,
+                        coalesce(a.message, a.event) AS title, upper(split_part(a.channel, ' ', 1)) AS channel_type,
+                        a.channel, a.sent_at,
+                        CASE a.outcome WHEN 'sent' THEN 'SENT' WHEN 'throttled' THEN 'DEDUPLICATED'
+                                       ELSE 'FAILED' END AS status,
+                        CASE a.outcome WHEN 'throttled' THEN 'throttled' WHEN 'failed' THEN 'gave_up' END AS reason,
+                        CASE WHEN a.outcome = 'failed' THEN a.reason END AS error_message
+                   FROM pipeline_alerts a
+                  WHERE a.organization_id = $1) h
+          WHERE %s
+          ORDER BY h.sent_at DESC, h.id DESC
+          LIMIT $12)) h
+       ORDER BY h.sent_at DESC, h.id DESC
+       LIMIT $12
+      $sql$, v_query, v_common);
+  END IF;
+  RETURN QUERY EXECUTE v_query
+    USING p_organization, p_rule, p_incident, p_dataset, p_anomaly, p_status, p_channel, p_type, p_since, p_at, p_id,
+          p_limit;
+END
+$_$;
+
+ALTER FUNCTION headgate.page_of_alerts(p_organization uuid, p_rule uuid, p_incident uuid, p_dataset uuid, p_anomaly uuid, p_status text, p_channel text, p_type text, p_since timestamp with time zone, p_at timestamp with time zone, p_id uuid, p_limit integer) OWNER TO headgate_owner;
+
+CREATE TABLE headgate.anomalies (
+    organization_id uuid NOT NULL,
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    dataset_id uuid,
+    job_uuid uuid,
+    run_id uuid,
+    anomaly_type text NOT NULL,
+    severity text NOT NULL,
+    metric text,
+    column_name text,
+    partition_key text DEFAULT ''::text NOT NULL,
+    detected_at timestamp with time zone DEFAULT now() NOT NULL,
+    observed_at timestamp with time zone NOT NULL,
+    expected_value jsonb,
+    actual_value jsonb,
+    deviation_score numeric(14,4),
+    job_id text,
+    job_name text,
+    description text NOT NULL,
+    metadata jsonb DEFAULT '{}'::jsonb NOT NULL,
+    status text DEFAULT 'OPEN'::text NOT NULL,
+    resolved_at timestamp with time zone,
+    resolved_by text,
+    resolution_notes text,
+    changes jsonb DEFAULT '[]'::jsonb NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    source text NOT NULL,
+    incident_id uuid,
+    occasion text DEFAULT ''::text NOT NULL,
+    CONSTRAINT anomalies_severity_check CHECK ((severity = ANY (ARRAY['INFO'::text, 'WARNING'::text, 'CRITICAL'::text]))),
+    CONSTRAINT anomalies_source_check CHECK ((source = ANY (ARRAY['detector'::text, 'client'::text]))),
+    CONSTRAINT anomalies_status_check CHECK ((status = ANY (ARRAY['OPEN'::text, 'ACKNOWLEDGED'::text, 'ALERTED'::text, 'RESOLVED'::text, 'FALSE_POSITIVE'::text])))
+);
+
+ALTER TABLE ONLY headgate.anomalies FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.anomalies OWNER TO headgate_owner;
+
+COMMENT ON COLUMN headgate.anomalies.dataset_id IS 'Of a slow or stuck run the first that it writes, or NULL if it writes none';
+
+COMMENT ON COLUMN headgate.anomalies.anomaly_type IS 'One of the vocabulary or, from a client, a word of its own';
+
+COMMENT ON COLUMN headgate.anomalies.observed_at IS 'When the value was measured, or what should have come was due';
+
+COMMENT ON COLUMN headgate.anomalies.job_id IS 'As a client calls the job, else the id of the job';
+
+COMMENT ON COLUMN headgate.anomalies.changes IS 'Changes of status, oldest first: at, by, from, to, notes';
+
+COMMENT ON COLUMN headgate.anomalies.occasion IS 'Tells apart what one run, or none, may have several of: the version of a schema, the last write before a lapse';
+
+CREATE FUNCTION headgate.page_of_anomalies(p_organization uuid, p_dataset uuid, p_type text, p_severity text, p_status text, p_run uuid, p_incident uuid, p_from timestamp with time zone, p_to timestamp with time zone, p_before timestamp with time zone, p_before_id uuid, p_limit integer) RETURNS SETOF headgate.anomalies
+    LANGUAGE plpgsql STABLE ROWS 100
+    AS $_$
+BEGIN
+  RETURN QUERY EXECUTE concat_ws(' AND ',
+    'SELECT a.* FROM anomalies a WHERE a.organization_id = $1',
+    CASE WHEN p_dataset IS NOT NULL THEN 'a.dataset_id = $2' END,
+    CASE WHEN p_type IS NOT NULL THEN 'plain_word(a.anomaly_type) = plain_word($3)' END,
+    CASE WHEN p_severity IS NOT NULL THEN 'a.severity = $4' END,
+    CASE WHEN p_status IS NOT NULL THEN 'a.status = $5' END,
+    CASE WHEN p_run IS NOT NULL THEN 'a.run_id = $6' END,
+    CASE WHEN p_incident IS NOT NULL THEN 'a.incident_id = $7' END,
+    CASE WHEN p_from IS NOT NULL THEN 'a.detected_at >= $8' END,
+    CASE WHEN p_to IS NOT NULL THEN 'a.detected_at < $9' END,
+    CASE WHEN p_before IS NOT NULL THEN '(a.detected_at, a.id) < ($10, $11)' END)
+    || ' ORDER BY a.detected_at DESC, a.id DESC LIMIT $12'
+    USING p_organization, p_dataset, p_type, p_severity, p_status, p_run, p_incident, p_from, p_to, p_before,
+          p_before_id, p_limit;
+END
+$_$;
+
+ALTER FUNCTION headgate.page_of_anomalies(p_organization uuid, p_dataset uuid, p_type text, p_severity text, p_status text, p_run uuid, p_incident uuid, p_from timestamp with time zone, p_to timestamp with time zone, p_before timestamp with time zone, p_before_id uuid, p_limit integer) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.page_of_datasets(p_organization uuid, p_sort text, p_descends boolean, p_after text, p_after_id uuid, p_limit integer, p_namespace text, p_type text, p_tag text, p_text text, p_fails boolean, p_dropped boolean) RETURNS TABLE(dataset_id uuid, place text)
     LANGUAGE plpgsql ROWS 100
@@ -1911,7 +2776,8 @@ BEGIN
     CASE WHEN p_text IS NOT NULL
          THEN '(strpos(lower(d.namespace || ''/'' || d.name), lower($8)) > 0
                 OR strpos(lower(d.display_name), lower($8)) > 0)' END,
-    CASE WHEN p_fails THEN 's.failing_tests > 0' WHEN NOT p_fails THEN 's.failing_tests = 0' END,
+    CASE WHEN p_fails THEN '(s.failing_tests > 0 OR s.open_incidents > 0)'
+         WHEN NOT p_fails THEN 's.failing_tests = 0 AND s.open_incidents = 0' END,
     CASE WHEN NOT p_dropped
          THEN '(d.dropped_at IS NULL OR NOT is_gone($1, d.id, ''infinity''))' END)
     || format(' ORDER BY %s %s, %s %2$s LIMIT $4', v_column, CASE WHEN p_descends THEN 'DESC' ELSE 'ASC' END, v_id)
@@ -1954,6 +2820,63 @@ CREATE FUNCTION headgate.parted_ids(p_current uuid[], p_result jsonb, p_original
   $$;
 
 ALTER FUNCTION headgate.parted_ids(p_current uuid[], p_result jsonb, p_original jsonb) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.plain_word(p_word text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$ SELECT lower(translate(p_word, ' _-.:/', '')) $$;
+
+ALTER FUNCTION headgate.plain_word(p_word text) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.producer_name(p_url text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $_$
+    SELECT coalesce((SELECT u.part
+                       FROM unnest(string_to_array(split_part(split_part(p_url, '#', 1), '?', 1), '/'))
+                            WITH ORDINALITY AS u (part, i)
+                      WHERE u.part <> ''
+                        AND u.part !~ '^v?\d+(\.\d+)*([-+.].*)?$'
+                      ORDER BY u.i DESC
+                      LIMIT 1), p_url)
+  $_$;
+
+ALTER FUNCTION headgate.producer_name(p_url text) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.producing_run(p_organization uuid, p_dataset uuid, p_at timestamp with time zone, p_observer uuid) RETURNS TABLE(run_id uuid, job_id uuid, state text, started_at timestamp with time zone, ended_at timestamp with time zone, producer text)
+    LANGUAGE plpgsql STABLE
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+    SELECT r.run_id, r.job_id, r.state, r.started_at, r.ended_at, r.producer
+      FROM job_runs o
+     CROSS JOIN LATERAL (SELECT x.*
+                           FROM job_runs x
+                          WHERE x.organization_id = p_organization
+                            AND x.run_id = ANY (ARRAY[o.run_id, o.parent_run_id])
+                            AND NOT x.is_test
+                            AND p_dataset = ANY (x.output_ids)
+                            AND (x.run_id = o.run_id
+                                 OR had_written(x.ended_at, x.processing_type, x.is_test, x.output_ids, p_dataset, p_at)
+                                 OR EXISTS (SELECT
+                                              FROM node_runs n
+                                             WHERE n.organization_id = p_organization AND n.run_id = x.run_id))
+                          ORDER BY x.run_id = o.run_id DESC
+                          LIMIT 1) r
+     WHERE o.organization_id = p_organization
+       AND o.run_id = p_observer;
+  IF NOT FOUND THEN
+    RETURN QUERY
+      SELECT b.run_id, b.job_id, b.state, b.started_at, b.ended_at, b.producer
+        FROM runs_behind(p_organization, ARRAY[p_dataset], ARRAY[p_at], 1) b
+       LIMIT 1;
+  END IF;
+END
+$$;
+
+ALTER FUNCTION headgate.producing_run(p_organization uuid, p_dataset uuid, p_at timestamp with time zone, p_observer uuid) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.queue_alias_for_search() RETURNS trigger
     LANGUAGE plpgsql
@@ -2113,11 +3036,36 @@ BEGIN
   END IF;
   IF p_part IN ('tests', 'all') THEN
     PERFORM set_dataset_tests(p_organization, v_held);
+    PERFORM set_dataset_incidents(p_organization, v_held);
   END IF;
 END
 $$;
 
 ALTER FUNCTION headgate.refresh_dataset_stats(p_organization uuid, p_part text, p_datasets uuid[]) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.release_tasks(p_organization uuid, p_ids bigint[], p_token uuid, p_reason text) RETURNS SETOF bigint
+    LANGUAGE sql
+    SET enable_seqscan TO 'off'
+    AS $$
+    WITH freed AS (
+      UPDATE async_task t
+         SET status = CASE WHEN t.retry_count > 0 THEN 'FAILED' ELSE 'PENDING' END,
+             claim_token = NULL,
+             claim_until = NULL,
+             updated_at = clock_timestamp()
+       WHERE t.organization_id = p_organization AND t.id = ANY (p_ids) AND t.claim_token = p_token
+         AND t.status = 'RUNNING'
+      RETURNING t.id, t.attempts, t.worker_id, t.claimed_at, t.batch_no),
+    noted AS (
+      INSERT INTO async_task_attempt (organization_id, task_id, attempt_no, worker_id, started_at, finished_at, status,
+                                      batch_no, input_size, latency_ms, error_type, error_message)
+      SELECT p_organization, f.id, f.attempts, f.worker_id, f.claimed_at, clock_timestamp(), 'CANCELED', f.batch_no,
+             cardinality(p_ids), extract(epoch FROM clock_timestamp() - f.claimed_at) * 1000, 'GivenBack', p_reason
+        FROM freed f)
+    SELECT f.id FROM freed f
+  $$;
+
+ALTER FUNCTION headgate.release_tasks(p_organization uuid, p_ids bigint[], p_token uuid, p_reason text) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.rename_dataset(p_organization uuid, p_dataset uuid, p_namespace text, p_name text, p_display text, p_primary boolean, p_rule_id uuid) RETURNS uuid
     LANGUAGE plpgsql
@@ -2223,7 +3171,8 @@ BEGIN
   IF v_known IS NULL THEN
     RETURN;
   END IF;
-  -- A column that was added to the table since has no say. JSON null in a column that cannot be NULL is a value.
+  -- A column that was added to the table since has no say, nor has a verdict. JSON null in a column that cannot be
+  -- NULL is a value.
   SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FILTER (WHERE a.is_set),
          string_agg(a.original, ', ' ORDER BY a.attnum) FILTER (WHERE a.is_set),
          string_agg(CASE WHEN p_by_column
@@ -2231,11 +3180,12 @@ BEGIN
                                      a.attname, a.original)
                          ELSE format('%I = %s', a.attname, a.original) END, ', ' ORDER BY a.attnum)
            FILTER (WHERE a.is_set AND NOT a.attname = ANY (v_keys)),
-         coalesce(array_agg(a.attname::text) FILTER (WHERE NOT a.is_known), '{}'),
+         coalesce(array_agg(a.attname::text) FILTER (WHERE NOT a.is_known OR a.is_judgement), '{}'),
          string_agg(format('t.%1$I = n.%1$I', a.attname), ' AND ')
            FILTER (WHERE a.attname = ANY (v_keys))
     INTO v_columns, v_values, v_sets, v_later, v_on_key
     FROM (SELECT c.attname, c.attnum, c.attname = ANY (v_known) AS is_known,
+                 p_table = 'dataset_metrics' AND c.attname IN ('verdicts', 'anomalous') AS is_judgement,
                  c.attname = ANY (v_known) AND c.attgenerated = '' AS is_set,
                  CASE WHEN c.attnotnull AND c.atttypid = 'jsonb'::regtype
                       THEN format('coalesce(o.%I, ''null'')', c.attname)
@@ -2250,12 +3200,12 @@ BEGIN
 
   EXECUTE format(
     'DELETE FROM %1$I t USING %2$s
-        AND r.original IS NULL AND t.organization_id = $1 AND %3$s AND to_jsonb(t) - $3 = r.result',
+        AND r.original IS NULL AND t.organization_id = $1 AND %3$s AND to_jsonb(t) - $3 = r.result - $3',
     p_table, v_from, v_on_key)
     USING p_organization, p_merge, v_later;
   EXECUTE format(
     'UPDATE %1$I t SET %4$s FROM %2$s
-        AND r.original IS NOT NULL AND t.organization_id = $1 AND %3$s AND ($4 OR to_jsonb(t) - $3 = r.result)',
+        AND r.original IS NOT NULL AND t.organization_id = $1 AND %3$s AND ($4 OR to_jsonb(t) - $3 = r.result - $3)',
     p_table, v_from, v_on_key, v_sets)
     USING p_organization, p_merge, v_later, p_by_column;
   EXECUTE format(
@@ -2334,6 +3284,98 @@ CREATE FUNCTION headgate.run_fits(p_state text, p_is_test boolean, p_context jso
   $$;
 
 ALTER FUNCTION headgate.run_fits(p_state text, p_is_test boolean, p_context jsonb, p_job_ids uuid[], p_application text, p_parent uuid, p_states text[], p_tests boolean, p_contexts jsonb, p_jobs uuid[], p_applications text, p_parents uuid) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.runs_behind(p_organization uuid, p_datasets uuid[], p_ats timestamp with time zone[], p_jobs integer DEFAULT 5, p_looks integer DEFAULT 1000, p_overlaps integer DEFAULT 10, p_silent boolean DEFAULT false) RETURNS TABLE(place bigint, dataset_id uuid, run_id uuid, job_id uuid, state text, started_at timestamp with time zone, ended_at timestamp with time zone, producer text)
+    LANGUAGE plpgsql STABLE
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+    SELECT n.place, n.dataset_id, r.run_id, r.job_id, r.state, r.started_at, r.ended_at, r.producer
+      FROM (SELECT u.place, u.dataset_id, u.at, l.job_id, l.run_id, l.state,
+                   row_number() OVER (PARTITION BY u.place ORDER BY least(l.ended_at, u.at) DESC, l.job_id) AS i
+              FROM unnest(p_datasets, p_ats) WITH ORDINALITY AS u (dataset_id, at, place)
+             CROSS JOIN LATERAL (SELECT x.job_id
+                                   FROM job_datasets x
+                                  WHERE x.organization_id = p_organization
+                                    AND x.dataset_id = u.dataset_id
+                                    AND x.role = 'output'
+                                  LIMIT 200) h
+             CROSS JOIN LATERAL (SELECT z.job_id, z.run_id, z.state, z.ended_at
+                                   FROM (SELECT y.job_id, y.run_id, y.state, y.started_at, y.ended_at
+                                           FROM (SELECT x.*
+                                                   FROM job_runs x
+                                                  WHERE x.organization_id = p_organization
+                                                    AND x.job_id = h.job_id
+                                                    AND x.started_at <= u.at
+                                                  ORDER BY x.started_at DESC
+                                                  LIMIT p_looks) y
+                                          WHERE had_written(y.ended_at, y.processing_type, y.is_test, y.output_ids,
+                                                            u.dataset_id, u.at)
+                                             OR (p_silent AND y.state IN ('FAIL', 'ABORT') AND y.ended_at <= u.at
+                                                 AND NOT y.is_test AND cardinality(y.output_ids) = 0)
+                                          ORDER BY y.started_at DESC
+                                          LIMIT p_overlaps) z
+                                  ORDER BY least(z.ended_at, u.at) DESC, z.started_at DESC
+                                  LIMIT 1) l) n
+     CROSS JOIN LATERAL ((SELECT x.run_id, x.job_id, x.state, x.started_at, x.ended_at, x.producer
+                            FROM job_runs x
+                           WHERE x.organization_id = p_organization
+                             AND x.run_id = n.run_id)
+                         UNION
+                         (SELECT z.run_id, z.job_id, z.state, z.started_at, z.ended_at, z.producer
+                            FROM (SELECT y.*
+                                    FROM (SELECT x.*
+                                            FROM job_runs x
+                                           WHERE x.organization_id = p_organization
+                                             AND x.job_id = n.job_id
+                                             AND x.started_at <= n.at
+                                             AND n.state IS DISTINCT FROM 'COMPLETE'
+                                           ORDER BY x.started_at DESC
+                                           LIMIT p_looks) y
+                                   WHERE y.state = 'COMPLETE'
+                                     AND y.ended_at <= n.at
+                                     AND NOT y.is_test
+                                     AND n.dataset_id = ANY (y.output_ids)
+                                   ORDER BY y.started_at DESC
+                                   LIMIT p_overlaps) z
+                           ORDER BY z.ended_at DESC, z.started_at DESC
+                           LIMIT 1)) r
+     WHERE n.i <= p_jobs
+     ORDER BY n.place, least(r.ended_at, n.at) DESC, r.started_at DESC, r.run_id;
+END
+$$;
+
+ALTER FUNCTION headgate.runs_behind(p_organization uuid, p_datasets uuid[], p_ats timestamp with time zone[], p_jobs integer, p_looks integer, p_overlaps integer, p_silent boolean) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.schedule_recurring(p_types text[], p_every_s integer[]) RETURNS bigint
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'headgate', 'pg_temp'
+    AS $$
+    WITH made AS (
+      INSERT INTO async_task AS t (organization_id, task_type, tenant_id, tenant_code, resource_type, resource_id,
+                                   content_hash, repeat_s, priority)
+      SELECT o.id, u.type, o.tenant_id, o.tenant_code, 'ORGANIZATION', o.id::text, content_hash('recurring'),
+             u.every_s, 200
+        FROM organizations o
+       CROSS JOIN unnest(p_types, p_every_s) AS u (type, every_s)
+       WHERE NOT EXISTS (SELECT
+                           FROM async_task x
+                          WHERE x.tenant_id = o.tenant_id AND x.task_type = u.type
+                            AND x.resource_type = 'ORGANIZATION' AND x.resource_id = o.id::text
+                            AND x.model_fingerprint = '' AND x.content_hash = content_hash('recurring')
+                            AND x.repeat_s = u.every_s AND x.status <> 'DEAD')
+      ON CONFLICT ON CONSTRAINT async_task_key DO UPDATE
+         SET repeat_s = EXCLUDED.repeat_s,
+             status = CASE WHEN t.status = 'DEAD' THEN 'FAILED' ELSE t.status END
+      RETURNING 1)
+    SELECT count(*) FROM made
+  $$;
+
+ALTER FUNCTION headgate.schedule_recurring(p_types text[], p_every_s integer[]) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.schema_change(p_old jsonb, p_new jsonb, OUT added text[], OUT removed text[], OUT type_changed text[], OUT change_type text, OUT description text, OUT breaking boolean) RETURNS record
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -2453,6 +3495,33 @@ END
 $$;
 
 ALTER FUNCTION headgate.set_column_count() OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.set_dataset_incidents(p_organization uuid, p_datasets uuid[]) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+BEGIN
+  INSERT INTO dataset_stats AS s (organization_id, dataset_id, open_incidents)
+  SELECT p_organization, u.id, f.incidents
+    FROM unnest(p_datasets) AS u (id)
+   CROSS JOIN LATERAL (SELECT count(DISTINCT x.incident_id) AS incidents
+                         FROM incident_symptoms x
+                         JOIN incidents i ON i.organization_id = p_organization AND i.id = x.incident_id
+                        WHERE x.organization_id = p_organization
+                          AND x.dataset_id = u.id
+                          AND x.cleared_at IS NULL
+                          AND i.status IN ('open', 'acknowledged')) f
+  ON CONFLICT (organization_id, dataset_id) DO UPDATE
+     SET open_incidents = EXCLUDED.open_incidents
+   WHERE s.open_incidents <> EXCLUDED.open_incidents;
+END
+$$;
+
+ALTER FUNCTION headgate.set_dataset_incidents(p_organization uuid, p_datasets uuid[]) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.set_dataset_neighbours(p_organization uuid, p_datasets uuid[]) RETURNS void
     LANGUAGE plpgsql
@@ -2671,7 +3740,7 @@ DECLARE
   v_datasets uuid[];
   v_is_left  boolean := false;
 BEGIN
-  IF NOT EXISTS (SELECT FROM outbox o WHERE o.organization_id = p_organization AND o.kind = 'dataset_stats') THEN
+  IF NOT EXISTS (SELECT FROM dataset_stats_notes o WHERE o.organization_id = p_organization) THEN
     RETURN false;
   END IF;
   -- A crash may take this back: the notes return with it.
@@ -2679,13 +3748,13 @@ BEGIN
   IF NOT take_dataset_stats(p_organization) THEN
     RETURN true;
   END IF;
-  v_notes := ARRAY(SELECT o.id FROM outbox o WHERE o.organization_id = p_organization AND o.kind = 'dataset_stats');
+  v_notes := ARRAY(SELECT o.id FROM dataset_stats_notes o WHERE o.organization_id = p_organization);
   FOR v_part, v_datasets IN
     SELECT n.part, array_agg(DISTINCT d.id::uuid)
-      FROM outbox o
+      FROM dataset_stats_notes o
      CROSS JOIN LATERAL jsonb_each(o.payload) AS n (part, datasets)
      CROSS JOIN LATERAL jsonb_array_elements_text(n.datasets) AS d (id)
-     WHERE o.organization_id = p_organization AND o.kind = 'dataset_stats' AND o.id = ANY (v_notes)
+     WHERE o.organization_id = p_organization AND o.id = ANY (v_notes)
      GROUP BY n.part
      ORDER BY n.part
   LOOP
@@ -2695,12 +3764,11 @@ BEGIN
       v_is_left := true;
     END IF;
   END LOOP;
-  -- One that the worker is just taking is left to it.
-  DELETE FROM outbox o
+  DELETE FROM dataset_stats_notes o
    WHERE o.organization_id = p_organization
      AND o.id IN (SELECT x.id
-                    FROM outbox x
-                   WHERE x.organization_id = p_organization AND x.kind = 'dataset_stats' AND x.id = ANY (v_notes)
+                    FROM dataset_stats_notes x
+                   WHERE x.organization_id = p_organization AND x.id = ANY (v_notes)
                      FOR UPDATE SKIP LOCKED);
   RETURN v_is_left;
 END
@@ -2749,6 +3817,25 @@ END
 $_$;
 
 ALTER FUNCTION headgate.split_uri(raw text, OUT scheme text, OUT authority text, OUT path text) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.store_client_anomalies(p_organization uuid, c_dataset uuid[], c_job uuid[], c_run uuid[], c_type text[], c_severity text[], c_detected_at timestamp with time zone[], c_observed_at timestamp with time zone[], c_expected text[], c_actual text[], c_job_id text[], c_job_name text[], c_description text[], c_metadata text[], c_occasion text[]) RETURNS SETOF uuid
+    LANGUAGE sql
+    AS $$
+    INSERT INTO anomalies (organization_id, dataset_id, job_uuid, run_id, anomaly_type, severity, detected_at,
+                           observed_at, expected_value, actual_value, job_id, job_name, description, metadata, occasion,
+                           source)
+    SELECT p_organization, u.dataset, u.job, u.run, u.type, u.severity, u.detected_at, u.observed_at,
+           u.expected::jsonb, u.actual::jsonb, u.job_id, u.job_name, u.description, u.metadata::jsonb, u.occasion,
+           'client'
+      FROM unnest(c_dataset, c_job, c_run, c_type, c_severity, c_detected_at, c_observed_at, c_expected, c_actual,
+                  c_job_id, c_job_name, c_description, c_metadata, c_occasion)
+           AS u (dataset, job, run, type, severity, detected_at, observed_at, expected, actual, job_id, job_name,
+                 description, metadata, occasion)
+    ON CONFLICT DO NOTHING
+    RETURNING id
+  $$;
+
+ALTER FUNCTION headgate.store_client_anomalies(p_organization uuid, c_dataset uuid[], c_job uuid[], c_run uuid[], c_type text[], c_severity text[], c_detected_at timestamp with time zone[], c_observed_at timestamp with time zone[], c_expected text[], c_actual text[], c_job_id text[], c_job_name text[], c_description text[], c_metadata text[], c_occasion text[]) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.store_column_lineage(p_organization uuid, p_job uuid, p_target uuid, p_at timestamp with time zone, p_hash bigint, p_sources uuid[], p_source_columns text[], p_target_columns text[], p_kinds text[], p_expressions text[]) RETURNS boolean
     LANGUAGE plpgsql
@@ -2923,14 +4010,41 @@ BEGIN
     ON CONFLICT DO NOTHING;
   END IF;
 
-  -- Follow-ups of runs that ended and of metrics that came in.
-  INSERT INTO outbox (organization_id, kind, run_id, dataset_id, payload)
-  SELECT p_organization, 'run_finished', u.run, NULL, jsonb_build_object('state', u.state)
-    FROM unnest(r_run, r_has_ended, r_state) AS u (run, has_ended, state)
-   WHERE u.has_ended
-  UNION ALL
-  SELECT p_organization, 'metrics_recorded', u.run, u.dataset, '{}'
-    FROM unnest(m_run, m_dataset) AS u (run, dataset);
+  -- Follow-ups: runs that ended or brought measurements are judged, those that failed are looked into. A run is judged
+  -- again when an event says more of it, also one that comes late: how it ended and what was measured are parts of the
+  -- key. Measurements are grouped by run, not looked for once a run: a group may have thousands of both.
+  INSERT INTO async_task (organization_id, task_type, tenant_id, tenant_code, resource_type, resource_id, content_hash,
+                          payload, priority)
+  SELECT o.id, f.type, o.tenant_id, o.tenant_code, f.resource_type, f.resource_id, f.hash, f.payload,
+         -- What is unusual is evidence, so it is known before causes are looked for.
+         CASE f.type WHEN 'DETECT' THEN 50 ELSE 60 END
+    FROM (SELECT 'DETECT' AS type, 'RUN' AS resource_type, u.run::text AS resource_id,
+                 content_hash(u.run::text, max(u.state), max(u.last_event_at)::text, sum(u.measured)::text) AS hash,
+                 jsonb '{}' AS payload
+            FROM (SELECT r.run, r.has_ended AS is_judged, r.state, r.last_event_at, NULL::bigint AS measured
+                    FROM unnest(r_run, r_has_ended, r_state, r_last_event_at)
+                         AS r (run, has_ended, state, last_event_at)
+                   UNION ALL
+                  SELECT m.run, true, NULL, NULL, hashtextextended(m::text, 0)
+                    FROM unnest(m_run, m_dataset, m_at, m_direction, m_partition_key, m_rows, m_bytes, m_extra)
+                         AS m (run, dataset, at, direction, partition_key, rows, bytes, extra)
+                   WHERE m.run <> '00000000-0000-0000-0000-000000000000') u
+           GROUP BY u.run
+          HAVING bool_or(u.is_judged)
+          UNION ALL
+          SELECT 'CORRELATE', 'RUN', u.run::text, content_hash(u.run::text, u.state),
+                 jsonb_build_object('kind', 'run_failed')
+            FROM unnest(r_run, r_has_ended, r_state) AS u (run, has_ended, state)
+           WHERE u.has_ended AND u.state IN ('FAIL', 'ABORT')
+          UNION ALL
+          SELECT 'DETECT', 'DATASET', m.dataset::text,
+                 content_hash(m.dataset::text, sum(hashtextextended(m::text, 0))::text), jsonb '{}'
+            FROM unnest(m_run, m_dataset, m_at, m_direction, m_partition_key, m_rows, m_bytes, m_extra)
+                 AS m (run, dataset, at, direction, partition_key, rows, bytes, extra)
+           WHERE m.run = '00000000-0000-0000-0000-000000000000'
+           GROUP BY m.dataset) f
+   CROSS JOIN (SELECT x.id, x.tenant_id, x.tenant_code FROM organizations x WHERE x.id = p_organization) o
+  ON CONFLICT ON CONSTRAINT async_task_key DO NOTHING;
 END
 $$;
 
@@ -2960,6 +4074,46 @@ END
 $_$;
 
 ALTER FUNCTION headgate.store_stage_metrics(p_organization uuid, p_rows jsonb) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.store_verdicts(p_organization uuid, m_dataset uuid[], m_at timestamp with time zone[], m_run uuid[], m_direction text[], m_partition_key text[], m_verdicts text[], m_anomalous text[], r_run uuid[], r_verdicts text[], r_anomalous text[]) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+DECLARE
+  v_row record;
+BEGIN
+  FOR v_row IN
+    SELECT u.run, u.verdicts, u.anomalous
+      FROM unnest(r_run, r_verdicts, r_anomalous) AS u (run, verdicts, anomalous)
+     ORDER BY u.run
+  LOOP
+    UPDATE job_runs r
+       SET verdicts = v_row.verdicts::jsonb, anomalous = texts_of(v_row.anomalous)
+     WHERE r.organization_id = p_organization AND r.run_id = v_row.run;
+  END LOOP;
+  FOR v_row IN
+    SELECT u.dataset, u.at, u.run, u.direction, u.partition_key, u.verdicts, u.anomalous
+      FROM unnest(m_dataset, m_at, m_run, m_direction, m_partition_key, m_verdicts, m_anomalous)
+           AS u (dataset, at, run, direction, partition_key, verdicts, anomalous)
+     ORDER BY u.dataset, u.at, u.run
+  LOOP
+    UPDATE dataset_metrics m
+       SET verdicts = v_row.verdicts::jsonb, anomalous = texts_of(v_row.anomalous)
+     WHERE m.organization_id = p_organization
+       AND m.dataset_id = v_row.dataset
+       AND m.measured_at = v_row.at
+       AND m.run_id = v_row.run
+       AND m.direction = v_row.direction
+       AND m.partition_key = v_row.partition_key;
+  END LOOP;
+END
+$$;
+
+ALTER FUNCTION headgate.store_verdicts(p_organization uuid, m_dataset uuid[], m_at timestamp with time zone[], m_run uuid[], m_direction text[], m_partition_key text[], m_verdicts text[], m_anomalous text[], r_run uuid[], r_verdicts text[], r_anomalous text[]) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.supersede_metrics(p_organization uuid, m_dataset uuid[], m_at timestamp with time zone[], m_run uuid[], m_direction text[], m_from timestamp with time zone[], m_until timestamp with time zone[], m_rows bigint[], m_bytes bigint[], m_partition_key text[], m_extra text[]) RETURNS integer[]
     LANGUAGE plpgsql
@@ -3027,6 +4181,169 @@ CREATE FUNCTION headgate.surviving_dataset(p_organization uuid, p_dataset uuid) 
 
 ALTER FUNCTION headgate.surviving_dataset(p_organization uuid, p_dataset uuid) OWNER TO headgate_owner;
 
+CREATE TABLE headgate.incident_symptoms (
+    organization_id uuid NOT NULL,
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    incident_id uuid NOT NULL,
+    type text NOT NULL,
+    key text NOT NULL COLLATE pg_catalog."C",
+    dataset_id uuid,
+    column_name text,
+    job_id uuid,
+    run_id uuid,
+    producing_run_id uuid,
+    anomaly_id uuid,
+    test_key text,
+    test_name text,
+    test_status text,
+    severity text NOT NULL,
+    sentence text NOT NULL,
+    root_cause text,
+    observed_at timestamp with time zone NOT NULL,
+    last_observed_at timestamp with time zone NOT NULL,
+    count integer DEFAULT 1 NOT NULL,
+    cleared_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT incident_symptoms_severity_check CHECK ((severity = ANY (ARRAY['INFO'::text, 'WARNING'::text, 'CRITICAL'::text])))
+)
+WITH (fillfactor='80');
+
+ALTER TABLE ONLY headgate.incident_symptoms FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.incident_symptoms OWNER TO headgate_owner;
+
+COMMENT ON COLUMN headgate.incident_symptoms.key IS 'What is wrong, however often it is seen';
+
+COMMENT ON COLUMN headgate.incident_symptoms.job_id IS 'Of the producing run, or of the run that failed';
+
+COMMENT ON COLUMN headgate.incident_symptoms.root_cause IS 'What caused this one, in a sentence';
+
+COMMENT ON COLUMN headgate.incident_symptoms.count IS 'How often it was seen on what the same run had produced';
+
+COMMENT ON COLUMN headgate.incident_symptoms.cleared_at IS 'When it was seen to be well again, or somebody said so';
+
+CREATE FUNCTION headgate.symptom_end(p_organization uuid, p_symptom headgate.incident_symptoms, p_after timestamp with time zone, OUT at timestamp with time zone, OUT reason text) RETURNS record
+    LANGUAGE plpgsql STABLE
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+  v_anomaly anomalies;
+  v_name    text;
+BEGIN
+  IF p_symptom.anomaly_id IS NOT NULL THEN
+    SELECT a.* INTO v_anomaly
+      FROM anomalies a
+     WHERE a.organization_id = p_organization AND a.id = p_symptom.anomaly_id;
+    IF v_anomaly.status IN ('RESOLVED', 'FALSE_POSITIVE') THEN
+      at := greatest(v_anomaly.resolved_at, p_symptom.last_observed_at);
+      reason := CASE v_anomaly.status WHEN 'RESOLVED' THEN 'the anomaly was resolved'
+                                      ELSE 'the anomaly was a false alarm' END;
+      RETURN;
+    END IF;
+    v_name := concat_ws(':', v_anomaly.metric, NULLIF(v_anomaly.column_name, ''));
+  END IF;
+
+  IF p_symptom.type = 'TestFailed' AND p_symptom.dataset_id IS NOT NULL THEN
+    SELECT t.observed_at, 'the test passes again'
+      INTO at, reason
+      FROM test_results t
+      LEFT JOIN job_runs r ON r.organization_id = p_organization AND r.run_id = t.run_id
+     WHERE t.organization_id = p_organization AND t.dataset_id = p_symptom.dataset_id
+       AND t.test_key = p_symptom.test_key AND t.observed_at > p_after
+       AND t.status = 'passed'
+       AND (r.run_id IS NULL OR r.ended_at IS NOT NULL)
+     ORDER BY t.observed_at
+     LIMIT 1;
+  ELSIF p_symptom.type = 'TestFailed' THEN
+    SELECT t.observed_at, 'the test passes again'
+      INTO at, reason
+      FROM test_results t
+     WHERE t.organization_id = p_organization AND t.dataset_id IS NULL
+       AND t.test_key = p_symptom.test_key AND t.observed_at > p_after AND t.job_id = p_symptom.job_id
+       AND t.status = 'passed'
+     ORDER BY t.observed_at
+     LIMIT 1;
+  ELSIF p_symptom.type = 'GateBlocked' THEN
+    SELECT n.ended_at, 'the node was published again'
+      INTO at, reason
+      FROM node_runs s
+     CROSS JOIN LATERAL (SELECT x.ended_at
+                           FROM node_runs x
+                          WHERE x.organization_id = p_organization AND x.project = s.project
+                            AND x.pipeline = s.pipeline AND x.node = s.node AND x.status = 'published'
+                            AND NOT x.handles_batch AND x.ended_at > p_after
+                          ORDER BY x.ended_at
+                          LIMIT 1) n
+     WHERE s.organization_id = p_organization AND s.run_id = p_symptom.run_id;
+  ELSIF p_symptom.type = 'FreshnessMissed' THEN
+    -- By the runs: when a use was last seen is written a little later.
+    SELECT max(b.ended_at), 'the dataset was written'
+      INTO at, reason
+      FROM runs_behind(p_organization, ARRAY[p_symptom.dataset_id], ARRAY['infinity'::timestamptz]) b
+     WHERE b.state = 'COMPLETE' AND b.ended_at > p_after;
+  ELSIF p_symptom.type IN ('RunFailed', 'StuckRun') THEN
+    SELECT r.ended_at, CASE WHEN r.run_id = p_symptom.run_id THEN 'the run has ended' ELSE 'the job completed' END
+      INTO at, reason
+      FROM job_runs r
+     WHERE r.organization_id = p_organization AND r.run_id = p_symptom.run_id
+       AND (r.state = 'COMPLETE' OR p_symptom.type = 'StuckRun' AND r.ended_at IS NOT NULL);
+    IF at IS NULL THEN
+      SELECT r.ended_at, 'the job completed'
+        INTO at, reason
+        FROM (SELECT x.state, x.started_at, x.ended_at
+                FROM job_runs x
+               WHERE x.organization_id = p_organization AND x.job_id = p_symptom.job_id
+                 AND x.started_at > p_after - interval '1 day'
+               ORDER BY x.started_at
+               LIMIT 200) r
+       WHERE r.state = 'COMPLETE'
+         AND r.ended_at > p_after
+       ORDER BY r.ended_at
+       LIMIT 1;
+    END IF;
+  ELSIF v_anomaly.metric IN ('duration_ms', 'rows_quarantined') THEN
+    SELECT r.ended_at, end_of_metric(r.state)
+      INTO at, reason
+      FROM (SELECT x.ended_at, x.started_at, x.verdicts -> v_name ->> 'state' AS state
+              FROM job_runs x
+             WHERE x.organization_id = p_organization AND x.job_id = p_symptom.job_id
+               AND x.started_at > p_after - interval '1 day'
+             ORDER BY x.started_at
+             LIMIT 200) r
+     WHERE r.state IN ('normal', 'expected', 'new_level')
+       AND r.ended_at > p_after
+     ORDER BY r.ended_at
+     LIMIT 1;
+  ELSIF v_anomaly.metric IS NOT NULL THEN
+    SELECT m.measured_at, end_of_metric(m.state)
+      INTO at, reason
+      FROM (SELECT y.measured_at, y.verdicts -> v_name ->> 'state' AS state
+              FROM (SELECT x.measured_at, x.verdicts, x.partition_key
+                      FROM dataset_metrics x
+                     WHERE x.organization_id = p_organization AND x.dataset_id = p_symptom.dataset_id
+                       AND x.measured_at > p_after
+                     ORDER BY x.measured_at
+                     LIMIT 1000) y
+             WHERE y.verdicts ? v_name
+               AND y.partition_key = v_anomaly.partition_key) m
+     WHERE m.state IN ('normal', 'expected', 'new_level')
+     ORDER BY m.measured_at
+     LIMIT 1;
+  END IF;
+  -- A schema stays as it became, and of what a client calls by a name of its own nothing is known.
+  IF at IS NULL AND (p_symptom.type = 'SchemaChange' OR v_anomaly.source = 'client')
+     AND p_symptom.created_at < now() - interval '7 days' THEN
+    at := now();
+    reason := 'nothing was heard of it for seven days';
+  END IF;
+END
+$$;
+
+ALTER FUNCTION headgate.symptom_end(p_organization uuid, p_symptom headgate.incident_symptoms, p_after timestamp with time zone, OUT at timestamp with time zone, OUT reason text) OWNER TO headgate_owner;
+
 CREATE FUNCTION headgate.take_dataset_name(p_organization uuid, p_dataset uuid, p_namespace text, p_name text, p_display text, p_holder uuid) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -3068,6 +4385,43 @@ END
 $$;
 
 ALTER FUNCTION headgate.take_dataset_stats(p_organization uuid) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.task_backoff(p_failures integer) RETURNS interval
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT make_interval(secs => (ARRAY[60, 300, 900, 3600, 21600])[least(greatest(p_failures, 1), 5)])
+  $$;
+
+ALTER FUNCTION headgate.task_backoff(p_failures integer) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.task_kinds(p_organization uuid) RETURNS TABLE(status text, task_type text)
+    LANGUAGE sql STABLE
+    AS $$
+    WITH RECURSIVE kinds AS (
+      (SELECT t.status, t.task_type
+         FROM async_task t
+        WHERE t.organization_id = p_organization
+        ORDER BY t.status, t.task_type
+        LIMIT 1)
+      UNION ALL
+      SELECT n.status, n.task_type
+        FROM kinds k
+       CROSS JOIN LATERAL (SELECT t.status, t.task_type
+                             FROM async_task t
+                            WHERE t.organization_id = p_organization
+                              AND (t.status, t.task_type) > (k.status, k.task_type)
+                            ORDER BY t.status, t.task_type
+                            LIMIT 1) n)
+    SELECT k.status, k.task_type FROM kinds k
+  $$;
+
+ALTER FUNCTION headgate.task_kinds(p_organization uuid) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.texts_of(p_array text) RETURNS text[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    AS $$ SELECT ARRAY(SELECT jsonb_array_elements_text(p_array::jsonb)) $$;
+
+ALTER FUNCTION headgate.texts_of(p_array text) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.total_of(p_sum numeric) RETURNS bigint
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -3418,6 +4772,19 @@ CREATE FUNCTION headgate.was_written(p_organization uuid, p_dataset uuid, p_afte
 
 ALTER FUNCTION headgate.was_written(p_organization uuid, p_dataset uuid, p_after timestamp with time zone, p_until timestamp with time zone) OWNER TO headgate_owner;
 
+CREATE FUNCTION headgate.watch_dataset(p_organization uuid, p_dataset uuid) RETURNS void
+    LANGUAGE sql
+    AS $$
+    INSERT INTO watched_datasets AS w (organization_id, dataset_id)
+    SELECT p_organization, d.id
+      FROM datasets d
+     WHERE d.organization_id = p_organization AND d.id = p_dataset
+    ON CONFLICT (organization_id, dataset_id) DO UPDATE
+       SET due_at = now()
+  $$;
+
+ALTER FUNCTION headgate.watch_dataset(p_organization uuid, p_dataset uuid) OWNER TO headgate_owner;
+
 CREATE FUNCTION headgate.were_parted(p_organization uuid, p_one uuid, p_other uuid) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$
@@ -3431,6 +4798,104 @@ CREATE FUNCTION headgate.were_parted(p_organization uuid, p_one uuid, p_other uu
   $$;
 
 ALTER FUNCTION headgate.were_parted(p_organization uuid, p_one uuid, p_other uuid) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.with_change(p_changes jsonb, p_by text, p_from text, p_to text, p_notes text) RETURNS jsonb
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$
+    SELECT coalesce(jsonb_agg(e.change ORDER BY e.i), '[]')
+           || jsonb_build_object('at', now(), 'by', p_by, 'from', p_from, 'to', p_to, 'notes', p_notes)
+      FROM jsonb_array_elements(p_changes) WITH ORDINALITY AS e (change, i)
+     WHERE e.i > jsonb_array_length(p_changes) - 99
+  $$;
+
+ALTER FUNCTION headgate.with_change(p_changes jsonb, p_by text, p_from text, p_to text, p_notes text) OWNER TO headgate_owner;
+
+CREATE TABLE headgate.alert_history (
+    organization_id uuid NOT NULL,
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    alert_rule_id uuid,
+    rule_name text,
+    task_id bigint,
+    anomaly_id uuid,
+    incident_id uuid,
+    symptom_id uuid,
+    dataset_id uuid,
+    run_id uuid,
+    subject text NOT NULL COLLATE pg_catalog."C",
+    type text NOT NULL COLLATE pg_catalog."C",
+    severity text NOT NULL,
+    title text NOT NULL,
+    channel_type text NOT NULL,
+    channel_context jsonb NOT NULL,
+    response_payload jsonb,
+    status text NOT NULL,
+    reason text,
+    held_by uuid,
+    held_back integer DEFAULT 0 NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    sent_at timestamp with time zone NOT NULL,
+    error_message text,
+    CONSTRAINT alert_history_channel_type_check CHECK ((channel_type = ANY (ARRAY['EMAIL'::text, 'SLACK'::text, 'TEAMS'::text, 'WEBHOOK'::text]))),
+    CONSTRAINT alert_history_reason_check CHECK ((reason = ANY (ARRAY['window'::text, 'grouped'::text, 'throttled'::text, 'quiet_hours'::text, 'sending'::text, 'retrying'::text, 'refused'::text, 'gave_up'::text]))),
+    CONSTRAINT alert_history_severity_check CHECK ((severity = ANY (ARRAY['INFO'::text, 'WARNING'::text, 'CRITICAL'::text]))),
+    CONSTRAINT alert_history_status_check CHECK ((status = ANY (ARRAY['SENT'::text, 'FAILED'::text, 'DEDUPLICATED'::text])))
+)
+WITH (fillfactor='80');
+
+ALTER TABLE ONLY headgate.alert_history FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.alert_history OWNER TO headgate_owner;
+
+COMMENT ON TABLE headgate.alert_history IS 'One row a rule and task; its id goes with each try, so that a receiver sees that they are one';
+
+COMMENT ON COLUMN headgate.alert_history.alert_rule_id IS 'As rule_name, of the time when it was sent: what was sent outlives its rule';
+
+COMMENT ON COLUMN headgate.alert_history.subject IS 'What the same type is not told of again within the window: dataset, job or pipeline';
+
+COMMENT ON COLUMN headgate.alert_history.reason IS 'Why it was held back, or how far a failed one is: `sending` while nobody knows, `retrying` while it is tried again';
+
+COMMENT ON COLUMN headgate.alert_history.held_by IS 'The alert of the same rule that it was grouped with, or that said the same';
+
+COMMENT ON COLUMN headgate.alert_history.held_back IS 'How many alerts before it, which the limits of the rule held back, the message tells of';
+
+COMMENT ON COLUMN headgate.alert_history.sent_at IS 'Of the latest try, or of the decision to hold it back';
+
+CREATE TABLE headgate.alert_rules (
+    organization_id uuid NOT NULL,
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    name text NOT NULL,
+    description text,
+    dataset_name text,
+    anomaly_type text,
+    severity text,
+    owner text,
+    tag text,
+    channel_type text NOT NULL,
+    channel_config jsonb NOT NULL,
+    enabled boolean DEFAULT true NOT NULL,
+    deduplication_minutes integer DEFAULT 60 NOT NULL,
+    max_per_minute integer,
+    max_per_hour integer,
+    quiet_hours jsonb,
+    created_by text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT alert_rules_channel_type_check CHECK ((channel_type = ANY (ARRAY['EMAIL'::text, 'SLACK'::text, 'TEAMS'::text, 'WEBHOOK'::text]))),
+    CONSTRAINT alert_rules_deduplication_minutes_check CHECK (((deduplication_minutes >= 0) AND (deduplication_minutes <= 43200))),
+    CONSTRAINT alert_rules_max_per_hour_check CHECK ((max_per_hour >= 1)),
+    CONSTRAINT alert_rules_max_per_minute_check CHECK ((max_per_minute >= 1)),
+    CONSTRAINT alert_rules_severity_check CHECK ((severity = ANY (ARRAY['INFO'::text, 'WARNING'::text, 'CRITICAL'::text])))
+);
+
+ALTER TABLE ONLY headgate.alert_rules FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.alert_rules OWNER TO headgate_owner;
+
+COMMENT ON COLUMN headgate.alert_rules.dataset_name IS 'A name, the beginning of names followed by *, or NULL for all';
+
+COMMENT ON COLUMN headgate.alert_rules.anomaly_type IS 'An anomaly, another symptom or an event, as above; NULL for all symptoms';
+
+COMMENT ON COLUMN headgate.alert_rules.channel_config IS 'Secrets in it are objects with what is encrypted and what may be shown';
 
 CREATE TABLE headgate.alias_rules (
     organization_id uuid NOT NULL,
@@ -3464,6 +4929,79 @@ CREATE TABLE headgate.api_keys (
 ALTER TABLE ONLY headgate.api_keys FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.api_keys OWNER TO headgate_owner;
+
+CREATE TABLE headgate.async_batch (
+    id bigint NOT NULL,
+    organization_id uuid NOT NULL,
+    batch_no text NOT NULL,
+    task_type text NOT NULL,
+    tenant_id bigint NOT NULL,
+    model_fingerprint text NOT NULL,
+    worker_id text NOT NULL,
+    planned_size integer NOT NULL,
+    success_count integer DEFAULT 0 NOT NULL,
+    failed_count integer DEFAULT 0 NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    finished_at timestamp with time zone,
+    status text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT async_batch_status_check CHECK ((status = ANY (ARRAY['RUNNING'::text, 'SUCCEEDED'::text, 'FAILED'::text])))
+);
+
+ALTER TABLE ONLY headgate.async_batch FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.async_batch OWNER TO headgate_owner;
+
+ALTER TABLE headgate.async_batch ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME headgate.async_batch_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE headgate.async_task_attempt (
+    id bigint NOT NULL,
+    organization_id uuid NOT NULL,
+    task_id bigint NOT NULL,
+    attempt_no integer NOT NULL,
+    worker_id text NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    finished_at timestamp with time zone,
+    status text NOT NULL,
+    batch_no text,
+    input_size integer,
+    latency_ms bigint,
+    error_type text,
+    error_message text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT async_task_attempt_status_check CHECK ((status = ANY (ARRAY['RUNNING'::text, 'SUCCEEDED'::text, 'FAILED'::text, 'CANCELED'::text])))
+);
+
+ALTER TABLE ONLY headgate.async_task_attempt FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.async_task_attempt OWNER TO headgate_owner;
+
+COMMENT ON TABLE headgate.async_task_attempt IS 'Attempts that are over; the one that goes on is in async_task';
+
+ALTER TABLE headgate.async_task_attempt ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME headgate.async_task_attempt_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+ALTER TABLE headgate.async_task ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME headgate.async_task_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 
 CREATE TABLE headgate.column_lineage_edges (
     organization_id uuid NOT NULL,
@@ -3662,6 +5200,8 @@ CREATE TABLE headgate.dataset_metrics (
     partition_key text DEFAULT ''::text NOT NULL,
     columns jsonb,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
+    verdicts jsonb,
+    anomalous text[] DEFAULT '{}'::text[] NOT NULL,
     CONSTRAINT dataset_metrics_direction_check CHECK ((direction = ANY (ARRAY['input'::text, 'output'::text, 'profile'::text])))
 )
 PARTITION BY RANGE (measured_at);
@@ -3673,6 +5213,10 @@ ALTER TABLE headgate.dataset_metrics OWNER TO headgate_owner;
 COMMENT ON TABLE headgate.dataset_metrics IS 'The metrics of a run lie between its first and last event. No foreign key, for the same reason as in job_runs';
 
 COMMENT ON COLUMN headgate.dataset_metrics.partition_key IS 'The path with its time-like parts open, so that two countries are judged apart; empty for what has no partitions';
+
+COMMENT ON COLUMN headgate.dataset_metrics.verdicts IS 'By metric, or metric:column: the band that was expected, and what was made of the value; NULL before it is judged';
+
+COMMENT ON COLUMN headgate.dataset_metrics.anomalous IS 'Metrics that are no part of what is usual; `run` if the run did not complete, which keeps all of them out';
 
 CREATE TABLE headgate.dataset_metrics_default (
     organization_id uuid CONSTRAINT dataset_metrics_organization_id_not_null NOT NULL,
@@ -3688,6 +5232,8 @@ CREATE TABLE headgate.dataset_metrics_default (
     partition_key text DEFAULT ''::text CONSTRAINT dataset_metrics_partition_key_not_null NOT NULL,
     columns jsonb,
     created_at timestamp with time zone DEFAULT now() CONSTRAINT dataset_metrics_created_at_not_null NOT NULL,
+    verdicts jsonb,
+    anomalous text[] DEFAULT '{}'::text[] CONSTRAINT dataset_metrics_anomalous_not_null NOT NULL,
     CONSTRAINT dataset_metrics_direction_check CHECK ((direction = ANY (ARRAY['input'::text, 'output'::text, 'profile'::text])))
 );
 
@@ -3733,6 +5279,7 @@ CASE
     WHEN (row_count < 0) THEN '9223372036854775807'::bigint
     ELSE row_count
 END) STORED,
+    open_incidents integer DEFAULT 0 NOT NULL,
     CONSTRAINT dataset_stats_measured_by_check CHECK ((measured_by = ANY (ARRAY['output'::text, 'profile'::text])))
 )
 WITH (fillfactor='75');
@@ -3755,6 +5302,28 @@ COMMENT ON COLUMN headgate.dataset_stats.failing_tests IS 'Tests of severity err
 
 COMMENT ON COLUMN headgate.dataset_stats.oldest_first IS 'As last_written_at, but unknown last; as fewest_first is row_count';
 
+COMMENT ON COLUMN headgate.dataset_stats.open_incidents IS 'Incidents with an open symptom on it that nobody has muted';
+
+CREATE TABLE headgate.dataset_stats_notes (
+    id bigint NOT NULL,
+    organization_id uuid NOT NULL,
+    payload jsonb NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
+
+ALTER TABLE ONLY headgate.dataset_stats_notes FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.dataset_stats_notes OWNER TO headgate_owner;
+
+ALTER TABLE headgate.dataset_stats_notes ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME headgate.dataset_stats_notes_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE headgate.dataset_tags (
     organization_id uuid NOT NULL,
     dataset_id uuid NOT NULL,
@@ -3776,6 +5345,90 @@ COMMENT ON COLUMN headgate.dataset_tags.source IS 'Those of the facet come and g
 
 COMMENT ON COLUMN headgate.dataset_tags.created_at IS 'For a tag of the facet the time of the event that the facet is from';
 
+CREATE TABLE headgate.detection_policies (
+    organization_id uuid NOT NULL,
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    dataset_id uuid,
+    pattern text COLLATE pg_catalog."C",
+    metric text DEFAULT ''::text NOT NULL,
+    description text,
+    enabled boolean NOT NULL,
+    method text NOT NULL,
+    sigma double precision NOT NULL,
+    min_points integer NOT NULL,
+    window_days integer NOT NULL,
+    drop_share double precision,
+    floor_share double precision,
+    seasonality text NOT NULL,
+    small_sample boolean NOT NULL,
+    spike_severity text,
+    drop_severity text,
+    created_by text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT detection_policies_check CHECK (((dataset_id IS NULL) <> (pattern IS NULL))),
+    CONSTRAINT detection_policies_drop_severity_check CHECK ((drop_severity = ANY (ARRAY['INFO'::text, 'WARNING'::text, 'CRITICAL'::text]))),
+    CONSTRAINT detection_policies_drop_share_check CHECK (((drop_share > (0)::double precision) AND (drop_share <= (1)::double precision))),
+    CONSTRAINT detection_policies_floor_share_check CHECK ((floor_share >= (0)::double precision)),
+    CONSTRAINT detection_policies_method_check CHECK ((method = ANY (ARRAY['sigma'::text, 'percentile'::text]))),
+    CONSTRAINT detection_policies_min_points_check CHECK ((min_points >= 2)),
+    CONSTRAINT detection_policies_seasonality_check CHECK ((seasonality = ANY (ARRAY['auto'::text, 'off'::text]))),
+    CONSTRAINT detection_policies_sigma_check CHECK ((sigma > (0)::double precision)),
+    CONSTRAINT detection_policies_spike_severity_check CHECK ((spike_severity = ANY (ARRAY['INFO'::text, 'WARNING'::text, 'CRITICAL'::text]))),
+    CONSTRAINT detection_policies_window_days_check CHECK (((window_days >= 1) AND (window_days <= 365)))
+);
+
+ALTER TABLE ONLY headgate.detection_policies FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.detection_policies OWNER TO headgate_owner;
+
+COMMENT ON TABLE headgate.detection_policies IS 'How series are judged. Of several that fit, that of the dataset counts, else the longest pattern, then the metric';
+
+COMMENT ON COLUMN headgate.detection_policies.pattern IS 'The beginning of names, followed by *; or * alone for all';
+
+COMMENT ON COLUMN headgate.detection_policies.metric IS 'Empty for all metrics';
+
+COMMENT ON COLUMN headgate.detection_policies.drop_share IS 'NULL for a half with exceptions; what is set has none';
+
+CREATE TABLE headgate.earlier_anomalies (
+    organization_id uuid NOT NULL,
+    read_until bigint DEFAULT 0 NOT NULL,
+    last_id bigint NOT NULL
+);
+
+ALTER TABLE ONLY headgate.earlier_anomalies FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.earlier_anomalies OWNER TO headgate_owner;
+
+COMMENT ON TABLE headgate.earlier_anomalies IS 'Events of the log that may tell of anomalies and came before anybody read those';
+
+CREATE TABLE headgate.email_settings (
+    organization_id uuid NOT NULL,
+    backend text NOT NULL,
+    host text,
+    port integer,
+    tls text NOT NULL,
+    username text,
+    password jsonb,
+    sender text,
+    email_to text[] DEFAULT '{}'::text[] NOT NULL,
+    email_cc text[] DEFAULT '{}'::text[] NOT NULL,
+    subject_template text,
+    updated_by text,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT email_settings_backend_check CHECK ((backend = ANY (ARRAY['console'::text, 'smtp'::text, 'gmail'::text]))),
+    CONSTRAINT email_settings_port_check CHECK (((port >= 1) AND (port <= 65535))),
+    CONSTRAINT email_settings_tls_check CHECK ((tls = ANY (ARRAY['none'::text, 'starttls'::text, 'tls'::text])))
+);
+
+ALTER TABLE ONLY headgate.email_settings FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.email_settings OWNER TO headgate_owner;
+
+COMMENT ON COLUMN headgate.email_settings.password IS 'As secrets in alert_rules.channel_config';
+
+COMMENT ON COLUMN headgate.email_settings.email_to IS 'For rules that name nobody; as the columns after it';
+
 CREATE TABLE headgate.ended_sessions (
     organization_id uuid NOT NULL,
     session_id uuid NOT NULL,
@@ -3787,6 +5440,39 @@ ALTER TABLE ONLY headgate.ended_sessions FORCE ROW LEVEL SECURITY;
 ALTER TABLE headgate.ended_sessions OWNER TO headgate_owner;
 
 COMMENT ON COLUMN headgate.ended_sessions.expires_at IS 'When the token expires by itself and this row may go';
+
+CREATE TABLE headgate.expected_marks (
+    organization_id uuid NOT NULL,
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    dataset_id uuid NOT NULL,
+    metric text,
+    column_name text,
+    partition_key text,
+    kind text NOT NULL,
+    at timestamp with time zone,
+    weekday smallint,
+    until timestamp with time zone,
+    note text,
+    anomaly_id uuid,
+    created_by text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT expected_marks_check CHECK (
+CASE kind
+    WHEN 'once'::text THEN (at IS NOT NULL)
+    WHEN 'weekday'::text THEN (weekday IS NOT NULL)
+    ELSE (until IS NOT NULL)
+END),
+    CONSTRAINT expected_marks_kind_check CHECK ((kind = ANY (ARRAY['once'::text, 'weekday'::text, 'until'::text]))),
+    CONSTRAINT expected_marks_weekday_check CHECK (((weekday >= 0) AND (weekday <= 6)))
+);
+
+ALTER TABLE ONLY headgate.expected_marks FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.expected_marks OWNER TO headgate_owner;
+
+COMMENT ON TABLE headgate.expected_marks IS 'What a person said to expect; what is NULL of metric, column and partition is any';
+
+COMMENT ON COLUMN headgate.expected_marks.weekday IS '0 is Monday, in UTC';
 
 CREATE TABLE headgate.freshness_sla (
     organization_id uuid NOT NULL,
@@ -3817,6 +5503,63 @@ WITH (autovacuum_vacuum_scale_factor='0.02');
 ALTER TABLE ONLY headgate.idempotency_keys FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.idempotency_keys OWNER TO headgate_owner;
+
+CREATE TABLE headgate.incidents (
+    organization_id uuid NOT NULL,
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    number bigint NOT NULL,
+    title text NOT NULL,
+    status text DEFAULT 'open'::text NOT NULL,
+    severity text NOT NULL,
+    kind text NOT NULL,
+    dataset_id uuid,
+    column_name text,
+    job_id uuid,
+    run_id uuid,
+    opened_at timestamp with time zone NOT NULL,
+    last_seen_at timestamp with time zone NOT NULL,
+    acknowledged_at timestamp with time zone,
+    acknowledged_by text,
+    resolved_at timestamp with time zone,
+    resolved_by text,
+    resolution text,
+    muted_until timestamp with time zone,
+    reopened_at timestamp with time zone,
+    assignee text,
+    root_cause text,
+    cause jsonb DEFAULT '{}'::jsonb NOT NULL,
+    confidence real DEFAULT 0 NOT NULL,
+    cause_run_id uuid,
+    cause_job_id uuid,
+    cause_dataset_id uuid,
+    root_by text DEFAULT 'headgate'::text NOT NULL,
+    root_is_manual boolean DEFAULT false NOT NULL,
+    is_orphan boolean DEFAULT false NOT NULL,
+    merged_into uuid,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT incidents_severity_check CHECK ((severity = ANY (ARRAY['INFO'::text, 'WARNING'::text, 'CRITICAL'::text]))),
+    CONSTRAINT incidents_status_check CHECK ((status = ANY (ARRAY['open'::text, 'acknowledged'::text, 'resolved'::text, 'muted'::text])))
+)
+WITH (fillfactor='80');
+
+ALTER TABLE ONLY headgate.incidents FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.incidents OWNER TO headgate_owner;
+
+COMMENT ON COLUMN headgate.incidents.kind IS 'The type of the symptom that it is told by; as are dataset, column, job and run';
+
+COMMENT ON COLUMN headgate.incidents.run_id IS 'The run that had produced the data by then, or the run that failed';
+
+COMMENT ON COLUMN headgate.incidents.opened_at IS 'When the first symptom was observed, by the clock of whoever observed it';
+
+COMMENT ON COLUMN headgate.incidents.reopened_at IS 'Only what was observed later may resolve it by itself';
+
+COMMENT ON COLUMN headgate.incidents.root_by IS 'Who chose the cause';
+
+COMMENT ON COLUMN headgate.incidents.root_is_manual IS 'Somebody chose the cause; then it stays';
+
+COMMENT ON COLUMN headgate.incidents.is_orphan IS 'Its dataset has no known producer';
 
 CREATE TABLE headgate.jobs (
     organization_id uuid NOT NULL,
@@ -3856,6 +5599,7 @@ CREATE TABLE headgate.test_results (
     detail jsonb DEFAULT '{}'::jsonb NOT NULL,
     observed_at timestamp with time zone NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
+    sent_urn text,
     CONSTRAINT test_results_severity_check CHECK ((severity = ANY (ARRAY['warn'::text, 'error'::text]))),
     CONSTRAINT test_results_status_check CHECK ((status = ANY (ARRAY['passed'::text, 'failed'::text, 'error'::text, 'skipped'::text])))
 );
@@ -3863,6 +5607,8 @@ CREATE TABLE headgate.test_results (
 ALTER TABLE ONLY headgate.test_results FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.test_results OWNER TO headgate_owner;
+
+COMMENT ON COLUMN headgate.test_results.sent_urn IS 'The dataset as whoever tested it spells it, where that is not its canonical urn';
 
 CREATE VIEW headgate.incident_correlation_view AS
  SELECT t.organization_id,
@@ -3873,37 +5619,78 @@ CREATE VIEW headgate.incident_correlation_view AS
     t.column_name,
     t.observed_at AS test_executed_at,
     t.dataset_id,
-    ((d.namespace || '/'::text) || d.name) AS dataset_urn,
+    COALESCE(t.sent_urn, ((d.namespace || '/'::text) || d.name)) AS dataset_urn,
+    ((d.namespace || '/'::text) || d.name) AS canonical_urn,
     p.run_id,
     p.state AS job_status,
     p.started_at AS job_started_at,
     p.ended_at AS job_completed_at,
     j.namespace AS job_namespace,
-    j.name AS job_name
-   FROM (((headgate.test_results t
+    j.name AS job_name,
+    headgate.producer_name(p.producer) AS producer_name,
+    s.incident_id,
+    COALESCE(
+        CASE
+            WHEN s.root_is_manual THEN s.incident_cause
+            ELSE NULL::text
+        END, s.root_cause,
+        CASE
+            WHEN (p.run_id IS NULL) THEN format('No known job produces dataset ''%s'', which failed test ''%s'''::text, d.name, t.name)
+            ELSE format('Job ''%s'' produced dataset ''%s'' which failed test ''%s'''::text, j.name, d.name, t.name)
+        END) AS root_cause
+   FROM ((((headgate.test_results t
      JOIN headgate.datasets d ON (((d.organization_id = t.organization_id) AND (d.id = t.dataset_id))))
-     LEFT JOIN LATERAL ( SELECT r.run_id,
-            r.job_id,
-            r.state,
-            r.started_at,
-            r.ended_at
-           FROM (headgate.job_datasets h
-             CROSS JOIN LATERAL ( SELECT x.run_id,
-                    x.job_id,
-                    x.state,
-                    x.started_at,
-                    x.ended_at
-                   FROM headgate.job_runs x
-                  WHERE ((x.organization_id = h.organization_id) AND (x.job_id = h.job_id) AND (x.ended_at <= t.observed_at) AND (NOT x.is_test) AND (h.dataset_id = ANY (x.output_ids)))
-                  ORDER BY x.started_at DESC
-                 LIMIT 1) r)
-          WHERE ((h.organization_id = t.organization_id) AND (h.dataset_id = t.dataset_id) AND (h.role = 'output'::text))
-          ORDER BY r.ended_at DESC
-         LIMIT 1) p ON (true))
+     LEFT JOIN LATERAL headgate.producing_run(t.organization_id, t.dataset_id, t.observed_at, t.run_id) p(run_id, job_id, state, started_at, ended_at, producer) ON (true))
      LEFT JOIN headgate.jobs j ON (((j.organization_id = t.organization_id) AND (j.id = p.job_id))))
+     LEFT JOIN LATERAL ( SELECT x.incident_id,
+            x.root_cause,
+            i.root_is_manual,
+            i.root_cause AS incident_cause
+           FROM (headgate.incident_symptoms x
+             JOIN headgate.incidents i ON (((i.organization_id = t.organization_id) AND (i.id = x.incident_id))))
+          WHERE ((x.organization_id = t.organization_id) AND (x.key = concat('test:', t.dataset_id, ':', t.test_key)) AND (x.observed_at <= t.observed_at) AND (x.last_observed_at >= t.observed_at))
+          ORDER BY x.observed_at DESC
+         LIMIT 1) s ON (true))
   WHERE (t.status = ANY (ARRAY['failed'::text, 'error'::text]));
 
 ALTER VIEW headgate.incident_correlation_view OWNER TO headgate_owner;
+
+CREATE TABLE headgate.incident_events (
+    organization_id uuid NOT NULL,
+    id bigint NOT NULL,
+    incident_id uuid NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    actor text NOT NULL,
+    kind text NOT NULL,
+    detail jsonb DEFAULT '{}'::jsonb NOT NULL
+);
+
+ALTER TABLE ONLY headgate.incident_events FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.incident_events OWNER TO headgate_owner;
+
+COMMENT ON COLUMN headgate.incident_events.actor IS 'A person, a key, or headgate itself';
+
+ALTER TABLE headgate.incident_events ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME headgate.incident_events_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE headgate.incident_paths (
+    organization_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    incident_id uuid NOT NULL,
+    role text NOT NULL,
+    CONSTRAINT incident_paths_role_check CHECK ((role = ANY (ARRAY['own'::text, 'above'::text, 'upstream'::text])))
+);
+
+ALTER TABLE ONLY headgate.incident_paths FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.incident_paths OWNER TO headgate_owner;
 
 CREATE TABLE headgate.ingest_hours (
     organization_id uuid NOT NULL,
@@ -3976,6 +5763,24 @@ CREATE TABLE headgate.invites (
 ALTER TABLE ONLY headgate.invites FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.invites OWNER TO headgate_owner;
+
+CREATE TABLE headgate.job_versions (
+    organization_id uuid NOT NULL,
+    job_id uuid NOT NULL,
+    version integer NOT NULL,
+    code_hash text NOT NULL,
+    changed text[] NOT NULL,
+    code_version text,
+    seen_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY headgate.job_versions FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.job_versions OWNER TO headgate_owner;
+
+COMMENT ON TABLE headgate.job_versions IS 'When the SQL or the code of a job was first seen as it then was';
+
+COMMENT ON COLUMN headgate.job_versions.changed IS 'What is other than before; empty for the first one';
 
 CREATE VIEW headgate.latest_test_results AS
  SELECT DISTINCT ON (r.organization_id, r.dataset_id, r.test_key) r.organization_id,
@@ -4179,36 +5984,6 @@ ALTER TABLE ONLY headgate.organizations FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.organizations OWNER TO headgate_owner;
 
-CREATE TABLE headgate.outbox (
-    id bigint NOT NULL,
-    organization_id uuid NOT NULL,
-    kind text NOT NULL,
-    run_id uuid,
-    dataset_id uuid,
-    payload jsonb DEFAULT '{}'::jsonb NOT NULL,
-    due_at timestamp with time zone DEFAULT now() NOT NULL,
-    repeat_s integer,
-    attempts integer DEFAULT 0 NOT NULL,
-    claim_token uuid,
-    claimed_until timestamp with time zone,
-    last_error text,
-    created_at timestamp with time zone DEFAULT now() NOT NULL
-)
-WITH (autovacuum_vacuum_scale_factor='0.02');
-
-ALTER TABLE ONLY headgate.outbox FORCE ROW LEVEL SECURITY;
-
-ALTER TABLE headgate.outbox OWNER TO headgate_owner;
-
-ALTER TABLE headgate.outbox ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
-    SEQUENCE NAME headgate.outbox_id_seq
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1
-);
-
 CREATE TABLE headgate.pipeline_alerts (
     organization_id uuid NOT NULL,
     run_id uuid NOT NULL,
@@ -4318,18 +6093,36 @@ COMMENT ON COLUMN headgate.quarantine_batches.made_at IS 'End of the run that wr
 
 COMMENT ON COLUMN headgate.quarantine_batches.changed_at IS 'End of the run that the state is from: of several the latest counts';
 
+CREATE VIEW headgate.recent_anomalies AS
+ SELECT d.name AS dataset_name,
+    a.anomaly_type,
+    a.severity,
+    a.detected_at,
+    a.status,
+    a.description,
+    a.organization_id
+   FROM (headgate.anomalies a
+     JOIN headgate.datasets d ON (((d.organization_id = a.organization_id) AND (d.id = a.dataset_id))))
+  WHERE (a.detected_at > (now() - '7 days'::interval))
+  ORDER BY a.detected_at DESC;
+
+ALTER VIEW headgate.recent_anomalies OWNER TO headgate_owner;
+
 CREATE VIEW headgate.recent_incidents_summary AS
- SELECT t.organization_id,
-    t.dataset_id,
+ SELECT s.organization_id,
+    s.dataset_id,
     ((d.namespace || '/'::text) || d.name) AS dataset_urn,
-    count(DISTINCT t.test_key) AS failed_tests,
-    count(*) AS failures,
-    min(t.observed_at) AS first_failed_at,
-    max(t.observed_at) AS last_failed_at
-   FROM (headgate.test_results t
-     JOIN headgate.datasets d ON (((d.organization_id = t.organization_id) AND (d.id = t.dataset_id))))
-  WHERE ((t.status = ANY (ARRAY['failed'::text, 'error'::text])) AND (t.observed_at > (now() - '7 days'::interval)))
-  GROUP BY t.organization_id, t.dataset_id, d.namespace, d.name;
+    count(DISTINCT i.id) AS incidents,
+    count(DISTINCT i.id) FILTER (WHERE (i.status <> 'resolved'::text)) AS open_incidents,
+    count(DISTINCT s.key) FILTER (WHERE (s.type = 'TestFailed'::text)) AS failed_tests,
+    COALESCE(sum(s.count) FILTER (WHERE (s.type = 'TestFailed'::text)), (0)::bigint) AS failures,
+    min(s.observed_at) AS first_failed_at,
+    max(s.last_observed_at) AS last_failed_at
+   FROM ((headgate.incident_symptoms s
+     JOIN headgate.incidents i ON (((i.organization_id = s.organization_id) AND (i.id = s.incident_id))))
+     JOIN headgate.datasets d ON (((d.organization_id = s.organization_id) AND (d.id = s.dataset_id))))
+  WHERE ((i.last_seen_at > (now() - '7 days'::interval)) AND (s.last_observed_at > (now() - '7 days'::interval)))
+  GROUP BY s.organization_id, s.dataset_id, d.namespace, d.name;
 
 ALTER VIEW headgate.recent_incidents_summary OWNER TO headgate_owner;
 
@@ -4526,18 +6319,81 @@ ALTER TABLE ONLY headgate.users FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.users OWNER TO headgate_owner;
 
+CREATE TABLE headgate.watch_progress (
+    organization_id uuid NOT NULL,
+    runs_seen_until timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY headgate.watch_progress FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.watch_progress OWNER TO headgate_owner;
+
+COMMENT ON COLUMN headgate.watch_progress.runs_seen_until IS 'Runs that came in before are watched, or have ended';
+
+CREATE TABLE headgate.watched_datasets (
+    organization_id uuid NOT NULL,
+    dataset_id uuid NOT NULL,
+    due_at timestamp with time zone DEFAULT now() NOT NULL,
+    since timestamp with time zone DEFAULT now() NOT NULL
+);
+
+ALTER TABLE ONLY headgate.watched_datasets FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.watched_datasets OWNER TO headgate_owner;
+
+COMMENT ON COLUMN headgate.watched_datasets.due_at IS 'When to look whether a write is missing; infinity while nothing but a write would change the answer';
+
+COMMENT ON COLUMN headgate.watched_datasets.since IS 'Of a lapse by rhythm that is older nobody is told';
+
+CREATE TABLE headgate.watched_runs (
+    organization_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    due_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY headgate.watched_runs FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.watched_runs OWNER TO headgate_owner;
+
 ALTER TABLE ONLY headgate.dataset_metrics ATTACH PARTITION headgate.dataset_metrics_default DEFAULT;
 
 ALTER TABLE ONLY headgate.lineage_events ATTACH PARTITION headgate.lineage_events_default DEFAULT;
 
+ALTER TABLE ONLY headgate.alert_history
+    ADD CONSTRAINT alert_history_pkey PRIMARY KEY (organization_id, id);
+
+ALTER TABLE ONLY headgate.alert_rules
+    ADD CONSTRAINT alert_rules_organization_id_name_key UNIQUE (organization_id, name);
+
+ALTER TABLE ONLY headgate.alert_rules
+    ADD CONSTRAINT alert_rules_pkey PRIMARY KEY (organization_id, id);
+
 ALTER TABLE ONLY headgate.alias_rules
     ADD CONSTRAINT alias_rules_pkey PRIMARY KEY (organization_id, id);
+
+ALTER TABLE ONLY headgate.anomalies
+    ADD CONSTRAINT anomalies_pkey PRIMARY KEY (organization_id, id);
 
 ALTER TABLE ONLY headgate.api_keys
     ADD CONSTRAINT api_keys_key_hash_key UNIQUE (key_hash);
 
 ALTER TABLE ONLY headgate.api_keys
     ADD CONSTRAINT api_keys_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY headgate.async_batch
+    ADD CONSTRAINT async_batch_batch_no_key UNIQUE (batch_no);
+
+ALTER TABLE ONLY headgate.async_batch
+    ADD CONSTRAINT async_batch_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY headgate.async_task_attempt
+    ADD CONSTRAINT async_task_attempt_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY headgate.async_task
+    ADD CONSTRAINT async_task_key UNIQUE (tenant_id, resource_id, resource_type, task_type, model_fingerprint, content_hash);
+
+ALTER TABLE ONLY headgate.async_task
+    ADD CONSTRAINT async_task_pkey PRIMARY KEY (organization_id, id);
 
 ALTER TABLE ONLY headgate.column_lineage_edges
     ADD CONSTRAINT column_lineage_edges_pkey PRIMARY KEY (organization_id, target_id, target_column, source_id, source_column, job_id);
@@ -4566,6 +6422,9 @@ ALTER TABLE ONLY headgate.dataset_metrics_default
 ALTER TABLE ONLY headgate.dataset_notes
     ADD CONSTRAINT dataset_notes_pkey PRIMARY KEY (organization_id, dataset_id, column_name);
 
+ALTER TABLE ONLY headgate.dataset_stats_notes
+    ADD CONSTRAINT dataset_stats_notes_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY headgate.dataset_stats
     ADD CONSTRAINT dataset_stats_pkey PRIMARY KEY (organization_id, dataset_id);
 
@@ -4578,14 +6437,41 @@ ALTER TABLE ONLY headgate.datasets
 ALTER TABLE ONLY headgate.datasets
     ADD CONSTRAINT datasets_pkey PRIMARY KEY (organization_id, id);
 
+ALTER TABLE ONLY headgate.detection_policies
+    ADD CONSTRAINT detection_policies_pkey PRIMARY KEY (organization_id, id);
+
+ALTER TABLE ONLY headgate.earlier_anomalies
+    ADD CONSTRAINT earlier_anomalies_pkey PRIMARY KEY (organization_id);
+
+ALTER TABLE ONLY headgate.email_settings
+    ADD CONSTRAINT email_settings_pkey PRIMARY KEY (organization_id);
+
 ALTER TABLE ONLY headgate.ended_sessions
     ADD CONSTRAINT ended_sessions_pkey PRIMARY KEY (organization_id, session_id);
+
+ALTER TABLE ONLY headgate.expected_marks
+    ADD CONSTRAINT expected_marks_pkey PRIMARY KEY (organization_id, id);
 
 ALTER TABLE ONLY headgate.freshness_sla
     ADD CONSTRAINT freshness_sla_pkey PRIMARY KEY (organization_id, dataset_id);
 
 ALTER TABLE ONLY headgate.idempotency_keys
     ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (organization_id, key);
+
+ALTER TABLE ONLY headgate.incident_events
+    ADD CONSTRAINT incident_events_pkey PRIMARY KEY (organization_id, id);
+
+ALTER TABLE ONLY headgate.incident_paths
+    ADD CONSTRAINT incident_paths_pkey PRIMARY KEY (organization_id, run_id, incident_id);
+
+ALTER TABLE ONLY headgate.incident_symptoms
+    ADD CONSTRAINT incident_symptoms_pkey PRIMARY KEY (organization_id, id);
+
+ALTER TABLE ONLY headgate.incidents
+    ADD CONSTRAINT incidents_organization_id_number_key UNIQUE (organization_id, number);
+
+ALTER TABLE ONLY headgate.incidents
+    ADD CONSTRAINT incidents_pkey PRIMARY KEY (organization_id, id);
 
 ALTER TABLE ONLY headgate.ingest_hours
     ADD CONSTRAINT ingest_hours_pkey PRIMARY KEY (organization_id, hour, producer, outcome, reason, backend);
@@ -4604,6 +6490,9 @@ ALTER TABLE ONLY headgate.job_datasets
 
 ALTER TABLE ONLY headgate.job_runs
     ADD CONSTRAINT job_runs_pkey PRIMARY KEY (organization_id, run_id);
+
+ALTER TABLE ONLY headgate.job_versions
+    ADD CONSTRAINT job_versions_pkey PRIMARY KEY (organization_id, job_id, version);
 
 ALTER TABLE ONLY headgate.jobs
     ADD CONSTRAINT jobs_organization_id_namespace_name_key UNIQUE (organization_id, namespace, name);
@@ -4637,9 +6526,6 @@ ALTER TABLE ONLY headgate.organizations
 
 ALTER TABLE ONLY headgate.organizations
     ADD CONSTRAINT organizations_tenant_id_key UNIQUE (tenant_id);
-
-ALTER TABLE ONLY headgate.outbox
-    ADD CONSTRAINT outbox_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY headgate.pipeline_alerts
     ADD CONSTRAINT pipeline_alerts_pkey PRIMARY KEY (organization_id, run_id, alert_key);
@@ -4692,7 +6578,78 @@ ALTER TABLE ONLY headgate.users
 ALTER TABLE ONLY headgate.users
     ADD CONSTRAINT users_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY headgate.watch_progress
+    ADD CONSTRAINT watch_progress_pkey PRIMARY KEY (organization_id);
+
+ALTER TABLE ONLY headgate.watched_datasets
+    ADD CONSTRAINT watched_datasets_pkey PRIMARY KEY (organization_id, dataset_id);
+
+ALTER TABLE ONLY headgate.watched_runs
+    ADD CONSTRAINT watched_runs_pkey PRIMARY KEY (organization_id, run_id);
+
+CREATE INDEX alert_history_anomaly ON headgate.alert_history USING btree (organization_id, anomaly_id) WHERE (anomaly_id IS NOT NULL);
+
+CREATE INDEX alert_history_counted ON headgate.alert_history USING btree (organization_id, alert_rule_id, sent_at DESC) WHERE ((status = 'SENT'::text) OR (reason = 'sending'::text));
+
+CREATE INDEX alert_history_dataset ON headgate.alert_history USING btree (organization_id, dataset_id, sent_at DESC, id DESC) WHERE (dataset_id IS NOT NULL);
+
+CREATE INDEX alert_history_held ON headgate.alert_history USING btree (organization_id, held_by, sent_at) WHERE (held_by IS NOT NULL);
+
+CREATE INDEX alert_history_incident ON headgate.alert_history USING btree (organization_id, incident_id, alert_rule_id, sent_at DESC) WHERE (incident_id IS NOT NULL);
+
+CREATE INDEX alert_history_open ON headgate.alert_history USING btree (organization_id, sent_at) WHERE (reason = ANY (ARRAY['sending'::text, 'retrying'::text]));
+
+CREATE INDEX alert_history_rule ON headgate.alert_history USING btree (organization_id, alert_rule_id, sent_at DESC, id DESC);
+
+CREATE INDEX alert_history_sent ON headgate.alert_history USING btree (organization_id, sent_at DESC, id DESC);
+
+CREATE INDEX alert_history_status ON headgate.alert_history USING btree (organization_id, status, sent_at DESC, id DESC);
+
+CREATE UNIQUE INDEX alert_history_task ON headgate.alert_history USING btree (organization_id, task_id, alert_rule_id) WHERE (task_id IS NOT NULL);
+
+CREATE INDEX alert_history_throttled ON headgate.alert_history USING btree (organization_id, alert_rule_id, sent_at) WHERE (reason = 'throttled'::text);
+
+CREATE INDEX alert_history_told ON headgate.alert_history USING btree (organization_id, alert_rule_id, subject, type, sent_at DESC) WHERE ((status = 'SENT'::text) OR (reason = 'sending'::text));
+
+CREATE INDEX alert_history_type ON headgate.alert_history USING btree (organization_id, type, sent_at DESC, id DESC);
+
+CREATE INDEX alert_rules_enabled ON headgate.alert_rules USING btree (organization_id, id) WHERE enabled;
+
+CREATE INDEX alert_rules_listed ON headgate.alert_rules USING btree (organization_id, created_at DESC, id DESC);
+
+CREATE INDEX anomalies_dataset ON headgate.anomalies USING btree (organization_id, dataset_id, detected_at DESC, id DESC);
+
+CREATE INDEX anomalies_detected ON headgate.anomalies USING btree (organization_id, detected_at DESC, id DESC);
+
+CREATE UNIQUE INDEX anomalies_identity ON headgate.anomalies USING btree (organization_id, COALESCE(dataset_id, '00000000-0000-0000-0000-000000000000'::uuid), COALESCE(run_id, '00000000-0000-0000-0000-000000000000'::uuid), anomaly_type, COALESCE(column_name, ''::text), md5(partition_key), occasion);
+
+CREATE INDEX anomalies_incident ON headgate.anomalies USING btree (organization_id, incident_id, detected_at DESC, id DESC) WHERE (incident_id IS NOT NULL);
+
+CREATE INDEX anomalies_missed_write ON headgate.anomalies USING btree (organization_id, dataset_id) WHERE ((anomaly_type = 'FreshnessMissed'::text) AND (status = ANY (ARRAY['OPEN'::text, 'ACKNOWLEDGED'::text, 'ALERTED'::text])));
+
+CREATE INDEX anomalies_run ON headgate.anomalies USING btree (organization_id, run_id) WHERE (run_id IS NOT NULL);
+
+CREATE INDEX anomalies_status ON headgate.anomalies USING btree (organization_id, status, detected_at DESC, id DESC);
+
+CREATE INDEX anomalies_type ON headgate.anomalies USING btree (organization_id, headgate.plain_word(anomaly_type), detected_at DESC, id DESC);
+
 CREATE INDEX api_keys_organization ON headgate.api_keys USING btree (organization_id, created_at DESC);
+
+CREATE INDEX async_batch_listed ON headgate.async_batch USING btree (organization_id, id);
+
+CREATE INDEX async_batch_of_type ON headgate.async_batch USING btree (organization_id, task_type, id);
+
+CREATE INDEX async_batch_running ON headgate.async_batch USING btree (organization_id, id) WHERE (status = 'RUNNING'::text);
+
+CREATE INDEX async_task_attempt_batch ON headgate.async_task_attempt USING btree (batch_no);
+
+CREATE INDEX async_task_attempt_task ON headgate.async_task_attempt USING btree (organization_id, task_id, attempt_no);
+
+CREATE INDEX async_task_listed ON headgate.async_task USING btree (organization_id, status, task_type, id);
+
+CREATE INDEX async_task_open ON headgate.async_task USING btree (organization_id, task_type, priority, model_fingerprint, is_alone, next_run_at, id) WHERE (status = ANY (ARRAY['PENDING'::text, 'FAILED'::text]));
+
+CREATE INDEX async_task_running ON headgate.async_task USING btree (claim_until) WHERE (status = 'RUNNING'::text);
 
 CREATE INDEX column_lineage_edges_job ON headgate.column_lineage_edges USING btree (organization_id, job_id, target_id);
 
@@ -4712,11 +6669,17 @@ CREATE INDEX dataset_merges_survivor ON headgate.dataset_merges USING btree (org
 
 CREATE INDEX dataset_merges_time ON headgate.dataset_merges USING btree (organization_id, merged_at DESC, id DESC);
 
+CREATE INDEX dataset_metrics_partition ON ONLY headgate.dataset_metrics USING btree (organization_id, dataset_id, partition_key, direction, measured_at DESC) WHERE (partition_key <> ''::text);
+
+CREATE INDEX dataset_metrics_default_organization_id_dataset_id_partitio_idx ON headgate.dataset_metrics_default USING btree (organization_id, dataset_id, partition_key, direction, measured_at DESC) WHERE (partition_key <> ''::text);
+
 CREATE INDEX dataset_stats_downstream ON headgate.dataset_stats USING btree (organization_id, downstream_count, dataset_id);
 
-CREATE INDEX dataset_stats_failing ON headgate.dataset_stats USING btree (organization_id, dataset_id) WHERE (failing_tests > 0);
+CREATE INDEX dataset_stats_failing ON headgate.dataset_stats USING btree (organization_id, dataset_id) WHERE ((failing_tests > 0) OR (open_incidents > 0));
 
 CREATE INDEX dataset_stats_fewest ON headgate.dataset_stats USING btree (organization_id, fewest_first, dataset_id);
+
+CREATE INDEX dataset_stats_notes_organization ON headgate.dataset_stats_notes USING btree (organization_id, id);
 
 CREATE INDEX dataset_stats_oldest ON headgate.dataset_stats USING btree (organization_id, oldest_first, dataset_id);
 
@@ -4740,7 +6703,59 @@ CREATE INDEX datasets_listed_type ON headgate.datasets USING btree (organization
 
 CREATE INDEX datasets_merged ON headgate.datasets USING btree (organization_id, merged_into) WHERE (merged_into IS NOT NULL);
 
+CREATE UNIQUE INDEX detection_policies_dataset ON headgate.detection_policies USING btree (organization_id, dataset_id, metric) WHERE (dataset_id IS NOT NULL);
+
+CREATE INDEX detection_policies_listed ON headgate.detection_policies USING btree (organization_id, created_at DESC, id DESC);
+
+CREATE UNIQUE INDEX detection_policies_pattern ON headgate.detection_policies USING btree (organization_id, lower(pattern), metric) WHERE (pattern IS NOT NULL);
+
+CREATE INDEX expected_marks_dataset ON headgate.expected_marks USING btree (organization_id, dataset_id, created_at DESC, id DESC);
+
 CREATE INDEX idempotency_keys_created ON headgate.idempotency_keys USING brin (created_at);
+
+CREATE INDEX incident_events_counted ON headgate.incident_events USING btree (organization_id, incident_id, kind, ((detail ->> 'key'::text))) WHERE ((detail ->> 'key'::text) IS NOT NULL);
+
+CREATE INDEX incident_events_listed ON headgate.incident_events USING btree (organization_id, incident_id, id);
+
+CREATE INDEX incident_events_repeated ON headgate.incident_events USING btree (organization_id, at) WHERE (kind = 'symptom_repeated'::text);
+
+CREATE INDEX incident_events_told ON headgate.incident_events USING btree (organization_id, at) WHERE (kind = ANY (ARRAY['resolved'::text, 'reopened'::text]));
+
+CREATE INDEX incident_paths_incident ON headgate.incident_paths USING btree (organization_id, incident_id);
+
+CREATE INDEX incident_symptoms_dataset ON headgate.incident_symptoms USING btree (organization_id, dataset_id) WHERE (cleared_at IS NULL);
+
+CREATE UNIQUE INDEX incident_symptoms_identity ON headgate.incident_symptoms USING btree (organization_id, incident_id, key, COALESCE(producing_run_id, run_id, '00000000-0000-0000-0000-000000000000'::uuid));
+
+CREATE INDEX incident_symptoms_job ON headgate.incident_symptoms USING btree (organization_id, job_id) WHERE (cleared_at IS NULL);
+
+CREATE INDEX incident_symptoms_key ON headgate.incident_symptoms USING btree (organization_id, key, observed_at DESC);
+
+CREATE INDEX incident_symptoms_listed ON headgate.incident_symptoms USING btree (organization_id, incident_id, observed_at);
+
+CREATE INDEX incident_symptoms_made ON headgate.incident_symptoms USING btree (organization_id, created_at DESC);
+
+CREATE INDEX incident_symptoms_of_dataset ON headgate.incident_symptoms USING btree (organization_id, dataset_id);
+
+CREATE INDEX incident_symptoms_open ON headgate.incident_symptoms USING btree (organization_id, created_at) WHERE (cleared_at IS NULL);
+
+CREATE INDEX incident_symptoms_seen ON headgate.incident_symptoms USING btree (organization_id, observed_at) WHERE (cleared_at IS NULL);
+
+CREATE INDEX incidents_cause ON headgate.incidents USING btree (organization_id, cause_run_id) WHERE (status <> 'resolved'::text);
+
+CREATE INDEX incidents_cause_job ON headgate.incidents USING btree (organization_id, cause_job_id) WHERE (status <> 'resolved'::text);
+
+CREATE INDEX incidents_dataset ON headgate.incidents USING btree (organization_id, dataset_id, opened_at DESC);
+
+CREATE INDEX incidents_ended ON headgate.incidents USING btree (organization_id, updated_at) WHERE (status = 'resolved'::text);
+
+CREATE INDEX incidents_listed ON headgate.incidents USING btree (organization_id, opened_at DESC, id DESC);
+
+CREATE INDEX incidents_muted ON headgate.incidents USING btree (organization_id, muted_until) WHERE (status = 'muted'::text);
+
+CREATE INDEX incidents_open ON headgate.incidents USING btree (organization_id, opened_at DESC, id DESC) WHERE (status <> 'resolved'::text);
+
+CREATE INDEX incidents_seen ON headgate.incidents USING btree (organization_id, last_seen_at DESC);
 
 CREATE INDEX invites_organization ON headgate.invites USING btree (organization_id, created_at DESC);
 
@@ -4760,6 +6775,8 @@ CREATE INDEX job_runs_started ON headgate.job_runs USING btree (organization_id,
 
 CREATE INDEX job_runs_tests ON headgate.job_runs USING btree (organization_id) WHERE is_test;
 
+CREATE INDEX job_versions_seen ON headgate.job_versions USING btree (organization_id, job_id, seen_at DESC);
+
 CREATE INDEX jobs_name ON headgate.jobs USING btree (organization_id, name COLLATE "C", id);
 
 CREATE INDEX jobs_namespace_name ON headgate.jobs USING btree (organization_id, namespace, name COLLATE "C", id);
@@ -4774,17 +6791,19 @@ CREATE INDEX lineage_events_default_organization_id_run_id_event_time_idx ON hea
 
 CREATE INDEX node_runs_attempts ON headgate.node_runs USING btree (organization_id, pipeline_run_id, node, attempt DESC, started_at DESC) WHERE (pipeline_run_id IS NOT NULL);
 
+CREATE INDEX node_runs_ended ON headgate.node_runs USING btree (organization_id, ended_at) WHERE (NOT handles_batch);
+
 CREATE INDEX node_runs_latest ON headgate.node_runs USING btree (organization_id, project, pipeline, node, started_at DESC, run_id DESC) WHERE (NOT handles_batch);
 
 CREATE INDEX node_runs_published ON headgate.node_runs USING btree (organization_id, project, pipeline, node, ended_at DESC, run_id DESC) WHERE ((status = 'published'::text) AND (NOT handles_batch));
 
-CREATE INDEX outbox_dataset_stats ON headgate.outbox USING btree (organization_id, id) WHERE (kind = 'dataset_stats'::text);
-
-CREATE UNIQUE INDEX outbox_recurring ON headgate.outbox USING btree (organization_id, kind) WHERE (repeat_s IS NOT NULL);
+CREATE INDEX pipeline_alerts_listed ON headgate.pipeline_alerts USING btree (organization_id, sent_at DESC);
 
 CREATE INDEX pipeline_alerts_sent ON headgate.pipeline_alerts USING btree (organization_id, project, pipeline, sent_at DESC);
 
 CREATE INDEX pipeline_runs_listed ON headgate.pipeline_runs USING btree (organization_id, project, pipeline, started_at DESC, run_id DESC);
+
+CREATE INDEX pipeline_runs_started ON headgate.pipeline_runs USING btree (organization_id, started_at);
 
 CREATE INDEX quarantine_batches_listed ON headgate.quarantine_batches USING btree (organization_id, rejected_at DESC, id DESC);
 
@@ -4805,6 +6824,12 @@ CREATE UNIQUE INDEX test_results_identity ON headgate.test_results USING btree (
 CREATE INDEX test_results_latest ON headgate.test_results USING btree (organization_id, dataset_id, test_key, observed_at DESC);
 
 CREATE UNIQUE INDEX users_email_key ON headgate.users USING btree (lower(email));
+
+CREATE INDEX watched_datasets_due ON headgate.watched_datasets USING btree (organization_id, due_at);
+
+CREATE INDEX watched_runs_due ON headgate.watched_runs USING btree (organization_id, due_at);
+
+ALTER INDEX headgate.dataset_metrics_partition ATTACH PARTITION headgate.dataset_metrics_default_organization_id_dataset_id_partitio_idx;
 
 ALTER INDEX headgate.dataset_metrics_pkey ATTACH PARTITION headgate.dataset_metrics_default_pkey;
 
@@ -4830,6 +6855,12 @@ CREATE TRIGGER datasets_bare_name BEFORE INSERT OR UPDATE OF name ON headgate.da
 
 CREATE TRIGGER datasets_merged AFTER UPDATE OF merged_into ON headgate.datasets FOR EACH ROW WHEN ((old.merged_into IS DISTINCT FROM new.merged_into)) EXECUTE FUNCTION headgate.follow_dataset_merge();
 
+CREATE TRIGGER datasets_merged_alerts AFTER UPDATE OF merged_into ON headgate.datasets FOR EACH ROW WHEN ((old.merged_into IS DISTINCT FROM new.merged_into)) EXECUTE FUNCTION headgate.follow_alerted_datasets();
+
+CREATE TRIGGER datasets_merged_incidents AFTER UPDATE OF merged_into ON headgate.datasets FOR EACH ROW WHEN ((old.merged_into IS DISTINCT FROM new.merged_into)) EXECUTE FUNCTION headgate.follow_incident_datasets();
+
+CREATE TRIGGER datasets_merged_judgement AFTER UPDATE OF merged_into ON headgate.datasets FOR EACH ROW WHEN ((old.merged_into IS DISTINCT FROM new.merged_into)) EXECUTE FUNCTION headgate.follow_judged_merge();
+
 CREATE TRIGGER datasets_search_changed AFTER UPDATE OF namespace, name, display_name, merged_into ON headgate.datasets FOR EACH ROW WHEN (((((old.namespace IS DISTINCT FROM new.namespace) OR (old.name IS DISTINCT FROM new.name)) OR (old.display_name IS DISTINCT FROM new.display_name)) OR (old.merged_into IS DISTINCT FROM new.merged_into))) EXECUTE FUNCTION headgate.queue_changed_for_search('dataset');
 
 CREATE TRIGGER datasets_search_gone AFTER DELETE ON headgate.datasets FOR EACH ROW EXECUTE FUNCTION headgate.queue_changed_for_search('dataset');
@@ -4840,6 +6871,16 @@ CREATE TRIGGER datasets_stats AFTER INSERT ON headgate.datasets REFERENCING NEW 
 
 CREATE TRIGGER datasets_stats_left AFTER UPDATE OF dropped_at, renamed_at ON headgate.datasets FOR EACH ROW WHEN (((old.dropped_at IS DISTINCT FROM new.dropped_at) OR (old.renamed_at IS DISTINCT FROM new.renamed_at))) EXECUTE FUNCTION headgate.follow_left_datasets();
 
+CREATE TRIGGER freshness_sla_changed AFTER UPDATE OF sla_hours ON headgate.freshness_sla FOR EACH ROW WHEN ((old.sla_hours IS DISTINCT FROM new.sla_hours)) EXECUTE FUNCTION headgate.follow_freshness_sla();
+
+CREATE TRIGGER freshness_sla_watched AFTER INSERT ON headgate.freshness_sla FOR EACH ROW EXECUTE FUNCTION headgate.follow_freshness_sla();
+
+CREATE TRIGGER incident_symptoms_stats_changed AFTER UPDATE OF cleared_at, dataset_id, incident_id ON headgate.incident_symptoms FOR EACH ROW WHEN (((new.dataset_id IS NOT NULL) AND (((old.cleared_at IS DISTINCT FROM new.cleared_at) OR (old.dataset_id IS DISTINCT FROM new.dataset_id)) OR (old.incident_id IS DISTINCT FROM new.incident_id)))) EXECUTE FUNCTION headgate.follow_symptoms();
+
+CREATE TRIGGER incident_symptoms_stats_new AFTER INSERT ON headgate.incident_symptoms FOR EACH ROW WHEN ((new.dataset_id IS NOT NULL)) EXECUTE FUNCTION headgate.follow_symptoms();
+
+CREATE TRIGGER incidents_stats AFTER UPDATE OF status ON headgate.incidents FOR EACH ROW WHEN ((old.status <> new.status)) EXECUTE FUNCTION headgate.follow_incident_status();
+
 CREATE TRIGGER job_datasets_stats_gone AFTER DELETE ON headgate.job_datasets REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION headgate.follow_dataset_uses();
 
 CREATE TRIGGER job_datasets_stats_new AFTER INSERT ON headgate.job_datasets REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION headgate.follow_dataset_uses();
@@ -4847,6 +6888,10 @@ CREATE TRIGGER job_datasets_stats_new AFTER INSERT ON headgate.job_datasets REFE
 CREATE TRIGGER job_datasets_stats_touched AFTER UPDATE ON headgate.job_datasets REFERENCING OLD TABLE AS before NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION headgate.follow_touched_uses();
 
 CREATE TRIGGER job_runs_terminal_state BEFORE UPDATE OF state ON headgate.job_runs FOR EACH ROW WHEN ((old.state IS DISTINCT FROM new.state)) EXECUTE FUNCTION headgate.guard_terminal_state();
+
+CREATE TRIGGER jobs_code_changed AFTER UPDATE OF facets_hash ON headgate.jobs FOR EACH ROW WHEN ((old.facets_hash IS DISTINCT FROM new.facets_hash)) EXECUTE FUNCTION headgate.follow_job_code();
+
+CREATE TRIGGER jobs_code_new AFTER INSERT ON headgate.jobs FOR EACH ROW WHEN ((new.facets_hash IS NOT NULL)) EXECUTE FUNCTION headgate.follow_job_code();
 
 CREATE TRIGGER jobs_search_changed AFTER UPDATE OF namespace, name, job_type ON headgate.jobs FOR EACH ROW WHEN ((((old.namespace IS DISTINCT FROM new.namespace) OR (old.name IS DISTINCT FROM new.name)) OR (old.job_type IS DISTINCT FROM new.job_type))) EXECUTE FUNCTION headgate.queue_changed_for_search('job');
 
@@ -4872,11 +6917,26 @@ CREATE TRIGGER test_results_stats_gone AFTER DELETE ON headgate.test_results REF
 
 CREATE TRIGGER test_results_stats_new AFTER INSERT ON headgate.test_results REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION headgate.follow_test_results();
 
+ALTER TABLE ONLY headgate.alert_history
+    ADD CONSTRAINT alert_history_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.alert_rules
+    ADD CONSTRAINT alert_rules_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
 ALTER TABLE ONLY headgate.alias_rules
     ADD CONSTRAINT alias_rules_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
 
+ALTER TABLE ONLY headgate.anomalies
+    ADD CONSTRAINT anomalies_organization_id_dataset_id_fkey FOREIGN KEY (organization_id, dataset_id) REFERENCES headgate.datasets(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.anomalies
+    ADD CONSTRAINT anomalies_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
 ALTER TABLE ONLY headgate.api_keys
     ADD CONSTRAINT api_keys_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.async_task_attempt
+    ADD CONSTRAINT async_task_attempt_organization_id_task_id_fkey FOREIGN KEY (organization_id, task_id) REFERENCES headgate.async_task(organization_id, id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY headgate.column_lineage_edges
     ADD CONSTRAINT column_lineage_edges_organization_id_job_id_fkey FOREIGN KEY (organization_id, job_id) REFERENCES headgate.jobs(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
@@ -4914,11 +6974,38 @@ ALTER TABLE ONLY headgate.dataset_tags
 ALTER TABLE ONLY headgate.datasets
     ADD CONSTRAINT datasets_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
 
+ALTER TABLE ONLY headgate.detection_policies
+    ADD CONSTRAINT detection_policies_organization_id_dataset_id_fkey FOREIGN KEY (organization_id, dataset_id) REFERENCES headgate.datasets(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.detection_policies
+    ADD CONSTRAINT detection_policies_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.earlier_anomalies
+    ADD CONSTRAINT earlier_anomalies_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.email_settings
+    ADD CONSTRAINT email_settings_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
 ALTER TABLE ONLY headgate.ended_sessions
     ADD CONSTRAINT ended_sessions_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
 
+ALTER TABLE ONLY headgate.expected_marks
+    ADD CONSTRAINT expected_marks_organization_id_dataset_id_fkey FOREIGN KEY (organization_id, dataset_id) REFERENCES headgate.datasets(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.expected_marks
+    ADD CONSTRAINT expected_marks_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
 ALTER TABLE ONLY headgate.freshness_sla
     ADD CONSTRAINT freshness_sla_organization_id_dataset_id_fkey FOREIGN KEY (organization_id, dataset_id) REFERENCES headgate.datasets(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.incident_events
+    ADD CONSTRAINT incident_events_organization_id_incident_id_fkey FOREIGN KEY (organization_id, incident_id) REFERENCES headgate.incidents(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.incident_paths
+    ADD CONSTRAINT incident_paths_organization_id_incident_id_fkey FOREIGN KEY (organization_id, incident_id) REFERENCES headgate.incidents(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.incident_symptoms
+    ADD CONSTRAINT incident_symptoms_organization_id_incident_id_fkey FOREIGN KEY (organization_id, incident_id) REFERENCES headgate.incidents(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
 
 ALTER TABLE ONLY headgate.invites
     ADD CONSTRAINT invites_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
@@ -4928,6 +7015,9 @@ ALTER TABLE ONLY headgate.job_datasets
 
 ALTER TABLE ONLY headgate.job_datasets
     ADD CONSTRAINT job_datasets_organization_id_job_id_fkey FOREIGN KEY (organization_id, job_id) REFERENCES headgate.jobs(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.job_versions
+    ADD CONSTRAINT job_versions_organization_id_job_id_fkey FOREIGN KEY (organization_id, job_id) REFERENCES headgate.jobs(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
 
 ALTER TABLE ONLY headgate.jobs
     ADD CONSTRAINT jobs_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
@@ -4956,11 +7046,33 @@ ALTER TABLE ONLY headgate.test_results
 ALTER TABLE ONLY headgate.users
     ADD CONSTRAINT users_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
 
+ALTER TABLE ONLY headgate.watch_progress
+    ADD CONSTRAINT watch_progress_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES headgate.organizations(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY headgate.watched_datasets
+    ADD CONSTRAINT watched_datasets_organization_id_dataset_id_fkey FOREIGN KEY (organization_id, dataset_id) REFERENCES headgate.datasets(organization_id, id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE headgate.alert_history ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.alert_rules ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE headgate.alias_rules ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.anomalies ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.api_keys ENABLE ROW LEVEL SECURITY;
 
-CREATE POLICY claim ON headgate.outbox TO headgate_owner USING (true);
+ALTER TABLE headgate.async_batch ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.async_task ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.async_task_attempt ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY claim ON headgate.async_batch TO headgate_owner USING (true);
+
+CREATE POLICY claim ON headgate.async_task TO headgate_owner USING (true);
+
+CREATE POLICY claim ON headgate.async_task_attempt TO headgate_owner USING (true);
 
 ALTER TABLE headgate.column_lineage_edges ENABLE ROW LEVEL SECURITY;
 
@@ -4982,15 +7094,33 @@ ALTER TABLE headgate.dataset_notes ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.dataset_stats ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE headgate.dataset_stats_notes ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE headgate.dataset_tags ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.datasets ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE headgate.detection_policies ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.earlier_anomalies ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.email_settings ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE headgate.ended_sessions ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.expected_marks ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.freshness_sla ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.idempotency_keys ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.incident_events ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.incident_paths ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.incident_symptoms ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.incidents ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.ingest_hours ENABLE ROW LEVEL SECURITY;
 
@@ -5001,6 +7131,8 @@ ALTER TABLE headgate.invites ENABLE ROW LEVEL SECURITY;
 ALTER TABLE headgate.job_datasets ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.job_runs ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.job_versions ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.jobs ENABLE ROW LEVEL SECURITY;
 
@@ -5022,9 +7154,21 @@ ALTER TABLE headgate.name_patterns ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.node_runs ENABLE ROW LEVEL SECURITY;
 
+CREATE POLICY organization ON headgate.alert_history USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.alert_rules USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
 CREATE POLICY organization ON headgate.alias_rules USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
+CREATE POLICY organization ON headgate.anomalies USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
 CREATE POLICY organization ON headgate.api_keys USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.async_batch USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.async_task USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.async_task_attempt USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
 CREATE POLICY organization ON headgate.column_lineage_edges USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
@@ -5044,15 +7188,33 @@ CREATE POLICY organization ON headgate.dataset_notes USING ((organization_id = (
 
 CREATE POLICY organization ON headgate.dataset_stats USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
+CREATE POLICY organization ON headgate.dataset_stats_notes USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
 CREATE POLICY organization ON headgate.dataset_tags USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
 CREATE POLICY organization ON headgate.datasets USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
+CREATE POLICY organization ON headgate.detection_policies USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.earlier_anomalies USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.email_settings USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
 CREATE POLICY organization ON headgate.ended_sessions USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.expected_marks USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
 CREATE POLICY organization ON headgate.freshness_sla USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
 CREATE POLICY organization ON headgate.idempotency_keys USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.incident_events USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.incident_paths USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.incident_symptoms USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.incidents USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
 CREATE POLICY organization ON headgate.ingest_hours USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
@@ -5063,6 +7225,8 @@ CREATE POLICY organization ON headgate.invites USING ((organization_id = ( SELEC
 CREATE POLICY organization ON headgate.job_datasets USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
 CREATE POLICY organization ON headgate.job_runs USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.job_versions USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
 CREATE POLICY organization ON headgate.jobs USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
@@ -5075,8 +7239,6 @@ CREATE POLICY organization ON headgate.name_patterns USING ((organization_id = (
 CREATE POLICY organization ON headgate.node_runs USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
 CREATE POLICY organization ON headgate.organizations USING ((id = ( SELECT headgate.current_organization() AS current_organization)));
-
-CREATE POLICY organization ON headgate.outbox USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
 CREATE POLICY organization ON headgate.pipeline_alerts USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
@@ -5106,9 +7268,13 @@ CREATE POLICY organization ON headgate.test_results USING ((organization_id = ( 
 
 CREATE POLICY organization ON headgate.users USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
-ALTER TABLE headgate.organizations ENABLE ROW LEVEL SECURITY;
+CREATE POLICY organization ON headgate.watch_progress USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
 
-ALTER TABLE headgate.outbox ENABLE ROW LEVEL SECURITY;
+CREATE POLICY organization ON headgate.watched_datasets USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+CREATE POLICY organization ON headgate.watched_runs USING ((organization_id = ( SELECT headgate.current_organization() AS current_organization)));
+
+ALTER TABLE headgate.organizations ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.pipeline_alerts ENABLE ROW LEVEL SECURITY;
 
@@ -5138,16 +7304,27 @@ ALTER TABLE headgate.test_results ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.users ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE headgate.watch_progress ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.watched_datasets ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.watched_runs ENABLE ROW LEVEL SECURITY;
+
 GRANT USAGE ON SCHEMA headgate TO headgate_app;
 
 REVOKE ALL ON FUNCTION headgate.authenticate_key(p_key_hash bytea) FROM PUBLIC;
 GRANT ALL ON FUNCTION headgate.authenticate_key(p_key_hash bytea) TO headgate_app;
 
-REVOKE ALL ON FUNCTION headgate.claim_outbox(p_limit integer, p_claim_s integer) FROM PUBLIC;
-GRANT ALL ON FUNCTION headgate.claim_outbox(p_limit integer, p_claim_s integer) TO headgate_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.async_task TO headgate_app;
+
+REVOKE ALL ON FUNCTION headgate.count_due_tasks(p_most integer, p_limit integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION headgate.count_due_tasks(p_most integer, p_limit integer) TO headgate_app;
 
 REVOKE ALL ON FUNCTION headgate.ensure_partitions(p_months_ahead integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION headgate.ensure_partitions(p_months_ahead integer) TO headgate_app;
+
+REVOKE ALL ON FUNCTION headgate.find_due_organizations(p_types text[], p_limit integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION headgate.find_due_organizations(p_types text[], p_limit integer) TO headgate_app;
 
 REVOKE ALL ON FUNCTION headgate.find_login(p_email text, p_invite_hash bytea) FROM PUBLIC;
 GRANT ALL ON FUNCTION headgate.find_login(p_email text, p_invite_hash bytea) TO headgate_app;
@@ -5162,9 +7339,32 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.job_runs TO headgate_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.datasets TO headgate_app;
 
+REVOKE ALL ON FUNCTION headgate.open_task_kinds() FROM PUBLIC;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.anomalies TO headgate_app;
+
+REVOKE ALL ON FUNCTION headgate.schedule_recurring(p_types text[], p_every_s integer[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION headgate.schedule_recurring(p_types text[], p_every_s integer[]) TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.incident_symptoms TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.alert_history TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.alert_rules TO headgate_app;
+
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.alias_rules TO headgate_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.api_keys TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.async_batch TO headgate_app;
+
+GRANT USAGE ON SEQUENCE headgate.async_batch_id_seq TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.async_task_attempt TO headgate_app;
+
+GRANT USAGE ON SEQUENCE headgate.async_task_attempt_id_seq TO headgate_app;
+
+GRANT USAGE ON SEQUENCE headgate.async_task_id_seq TO headgate_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.column_lineage_edges TO headgate_app;
 
@@ -5194,13 +7394,27 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.dataset_notes TO headgate_ap
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.dataset_stats TO headgate_app;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.dataset_stats_notes TO headgate_app;
+
+GRANT USAGE ON SEQUENCE headgate.dataset_stats_notes_id_seq TO headgate_app;
+
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.dataset_tags TO headgate_app;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.detection_policies TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.earlier_anomalies TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.email_settings TO headgate_app;
+
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.ended_sessions TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.expected_marks TO headgate_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.freshness_sla TO headgate_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.idempotency_keys TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.incidents TO headgate_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.jobs TO headgate_app;
 
@@ -5208,11 +7422,19 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.test_results TO headgate_app
 
 GRANT SELECT ON TABLE headgate.incident_correlation_view TO headgate_app;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.incident_events TO headgate_app;
+
+GRANT USAGE ON SEQUENCE headgate.incident_events_id_seq TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.incident_paths TO headgate_app;
+
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.ingest_hours TO headgate_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.ingest_marks TO headgate_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.invites TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.job_versions TO headgate_app;
 
 GRANT SELECT ON TABLE headgate.latest_test_results TO headgate_app;
 
@@ -5234,10 +7456,6 @@ GRANT USAGE ON SEQUENCE headgate.organization_tenant_id TO headgate_app;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE headgate.organizations TO headgate_app;
 
-GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.outbox TO headgate_app;
-
-GRANT USAGE ON SEQUENCE headgate.outbox_id_seq TO headgate_app;
-
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.pipeline_alerts TO headgate_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.pipeline_runs TO headgate_app;
@@ -5245,6 +7463,8 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.pipeline_runs TO headgate_ap
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.pipeline_watermarks TO headgate_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.quarantine_batches TO headgate_app;
+
+GRANT SELECT ON TABLE headgate.recent_anomalies TO headgate_app;
 
 GRANT SELECT ON TABLE headgate.recent_incidents_summary TO headgate_app;
 
@@ -5271,3 +7491,9 @@ GRANT SELECT,INSERT ON TABLE headgate.server_secrets TO headgate_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.stage_metrics TO headgate_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.users TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.watch_progress TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.watched_datasets TO headgate_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.watched_runs TO headgate_app;

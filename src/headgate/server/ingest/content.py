@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -15,10 +16,33 @@ from headgate.server.ingest.context import Context, Q, storable
 from headgate.server.ingest.rows import Content
 
 MAX_FACET_NAME = 500
+_CODE = ("sql", "sourceCode", "sourceCodeLocation")
 
 
 async def store_job_facets(context: Context, events: Sequence[Facts]) -> None:
-    """Merge the facets of each job's events, oldest first, into what the job already has."""
+    """Merge the facets of each job's events, oldest first, into what the job has, and tell each change of its code."""
+    for step in _steps(context, events):
+        await _merge(context, step)
+
+
+def _steps(context: Context, events: Sequence[Facts]) -> list[list[Facts]]:
+    """Events that can be merged at once: where the code of a job changes, a new step begins."""
+    code: dict[UUID | None, tuple[Any, ...]] = {}
+    place: dict[UUID | None, int] = {}
+    steps: dict[int, list[Facts]] = defaultdict(list)
+    for facts in sorted(events, key=lambda facts: facts.event_time):
+        job_id = context.job_id(facts)
+        told = tuple(facts.job_facets.get(name) for name in _CODE)
+        if any(told) and told != code.get(job_id):
+            place[job_id] = place[job_id] + 2 if job_id in place else 0
+            code[job_id] = told
+            steps[place[job_id]].append(facts)
+        else:
+            steps[place.setdefault(job_id, 0) + 1].append(facts)
+    return [steps[number] for number in sorted(steps)]
+
+
+async def _merge(context: Context, events: Sequence[Facts]) -> None:
     merged: dict[UUID, JobFacts] = {}
     latest: dict[UUID, Facts] = {}
     for facts in sorted(events, key=lambda facts: facts.event_time):

@@ -14,6 +14,7 @@ from headgate.openlineage.facts import Facts
 from headgate.server.db.pool import Connection
 from headgate.server.db.queries import Queries
 from headgate.server.ingest.memory import GroupMemory, NameKey, Touches
+from headgate.server.queue import NewTask, enqueue
 
 Q = Queries("headgate.server.ingest")
 MAX_FACET_BYTES = 1024 * 1024
@@ -36,6 +37,8 @@ class Context:
         # What was seen again lately and is not in the database yet: by groups before, and by this one.
         self.pending = pending
         self.touches = touches
+        # The schemas that this group shows last, by dataset and time.
+        self.shown: dict[tuple[UUID, datetime | None], bytes] = {}
 
     def job_id(self, facts: Facts) -> UUID | None:
         return None if facts.job is None else self.ids.jobs[facts.job]
@@ -68,14 +71,9 @@ class Context:
             )
             self.ids.jobs |= dict(zip(missing, found, strict=True))
 
-    async def follow_up(self, rows: list[tuple[str, UUID | None, UUID | None, dict[str, object]]]) -> None:
-        """Outbox rows (kind, run, dataset, payload) in the same transaction."""
-        if rows:
-            kinds, runs, datasets, payloads = zip(*rows, strict=True)
-            texts = [msgspec.json.encode(payload).decode() for payload in payloads]
-            await self.conn.execute(
-                Q.insert_follow_ups, self.organization_id, list(kinds), list(runs), list(datasets), texts
-            )
+    async def follow_up(self, tasks: Sequence[NewTask]) -> None:
+        """Tasks in the same transaction."""
+        await enqueue(self.conn, self.organization_id, tasks)
 
 
 async def write_touches(conn: Connection, organization_id: UUID, touches: Touches) -> None:

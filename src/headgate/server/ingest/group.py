@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 import asyncpg
@@ -64,6 +64,9 @@ class GroupWriter:
         *,
         group_size: int = 256,
         writers: int = 2,
+        on_commit: Callable[[UUID], None] = lambda _: None,
+        on_pressed: Callable[[], None] = lambda: None,
+        pressed_at: int | None = None,
         max_events: int = 10_000,
         max_bytes: int = 256 * 1024 * 1024,
     ) -> None:
@@ -75,6 +78,9 @@ class GroupWriter:
         self._touching = asyncio.Lock()
         self._group_size = group_size
         self._writers = writers
+        self._on_commit = on_commit
+        self._on_pressed = on_pressed
+        self._pressed_at = group_size if pressed_at is None else pressed_at
         self._max_events = max_events
         self._max_bytes = max_bytes
         self._queue: deque[_Waiting] = deque()
@@ -110,6 +116,8 @@ class GroupWriter:
         self._queue.append(waiting)
         self._bytes += size
         self._arrived.set()
+        if self.is_pressed():
+            self._on_pressed()
         verdict = await waiting.answer
         if isinstance(verdict, HeadgateError):
             raise verdict
@@ -132,6 +140,10 @@ class GroupWriter:
     async def known_keys(self, source: Source, keys: Sequence[bytes]) -> set[bytes]:
         async with self._database.tenant(source.organization_id) as conn:
             return await IngestStore(conn, source.organization_id, self._counters).known_keys(keys)
+
+    def is_pressed(self) -> bool:
+        """Whether so many events wait that background work should hold back."""
+        return len(self._queue) > self._pressed_at
 
     def has_touches(self, organization_id: UUID) -> bool:
         """Whether times of known lineage wait to be written, or are being written."""
@@ -270,6 +282,8 @@ class GroupWriter:
             memory.commit()
             if touches:
                 self._touches.setdefault(organization_id, Touches()).add_all(touches)
+        for organization_id in {source.organization_id for source, event in events if _is_followed_up(event)}:
+            self._on_commit(organization_id)
         return verdicts
 
     async def _write_source(
@@ -294,6 +308,11 @@ class GroupWriter:
             if original != place:
                 stored = verdicts[original] in (Verdict.STORED, Verdict.DUPLICATE)
                 verdicts[place] = Verdict.DUPLICATE if stored else verdicts[original]
+
+
+def _is_followed_up(event: Prepared) -> bool:
+    """Whether it may have left a task. A beginning leaves none, and there are as many of them as ends."""
+    return event.facts.event_type != "START" or bool(event.facts.tests)
 
 
 def _by_source(events: list[tuple[Source, Prepared]]) -> list[tuple[Source, list[int]]]:

@@ -16,6 +16,7 @@ import msgspec
 
 from headgate.openlineage.facts import Facts
 from headgate.openlineage.pipelines import NEW_STATES, AlertFacet, NodeTold, record_of, utc
+from headgate.server.ingest import telling
 from headgate.server.ingest.context import MAX_FACET_BYTES, Context, Q, as_columns
 
 _RANKS = {"FAIL": 0, "ABORT": 1, "COMPLETE": 2}
@@ -105,6 +106,7 @@ async def store_pipelines(context: Context, events: Sequence[Facts]) -> None:
     await _store_watermarks(context, ended)
     await _store_freshness(context, ended)
     await _store_alerts(context, events)
+    await context.follow_up(telling.told(events))
 
 
 async def _store_runs(context: Context, events: Sequence[Facts], nodes: Sequence[NodeRow]) -> None:

@@ -11,10 +11,11 @@ import msgspec
 from headgate.openlineage.facts import Facts
 from headgate.server.ingest.context import Context, Q
 from headgate.server.ingest.rows import NO_RUN
+from headgate.server.queue import CORRELATE_PRIORITY, NewTask, content_hash
 
 
 async def store_tests(context: Context, events: Sequence[Facts]) -> None:
-    """Results of tests; each failed one that is news leaves a follow-up."""
+    """Results of tests; a run with news of some is looked into, be it that they failed or that they pass again."""
     rows: dict[tuple[UUID, UUID | None, str], tuple[Any, ...]] = {}
     for facts in sorted(events, key=lambda facts: facts.event_time):
         for test in facts.tests:
@@ -23,17 +24,19 @@ async def store_tests(context: Context, events: Sequence[Facts]) -> None:
             rows[(run_id, dataset_id, test.key)] = (
                 run_id, context.job_id(facts), dataset_id, test.key, test.name, test.assertion, test.column,
                 test.status, test.severity, test.expected, test.actual, test.description,
-                msgspec.json.encode(test.detail).decode(), facts.event_time,
+                msgspec.json.encode(test.detail).decode(), test.sent_urn, facts.event_time,
             )  # fmt: skip
     columns = map(list, zip(*rows.values(), strict=True))
     news = {tuple(row) for row in await context.conn.fetch(Q.upsert_test_results, context.organization_id, *columns)}
-    await context.follow_up(
-        [
-            ("test_failed", run_id, dataset_id, {"test": row[4], "column": row[6], "severity": row[8]})
-            for (run_id, dataset_id, key), row in rows.items()
-            if row[7] in {"failed", "error"} and (run_id, dataset_id, key) in news
-        ]
-    )
+    told: dict[UUID, list[str]] = {}
+    for key in sorted(news, key=str):
+        row = rows[key]
+        told.setdefault(key[0], []).append(f"{key[1]} {key[2]} {row[7]} {row[8]} {row[-1].isoformat()}")
+    await context.follow_up([_looked_into(run_id, results) for run_id, results in told.items()])
+
+
+def _looked_into(run_id: UUID, results: Sequence[str]) -> NewTask:
+    return NewTask("CORRELATE", "TEST", str(run_id), content_hash(*results), {"kind": "tests"}, CORRELATE_PRIORITY)
 
 
 async def store_stages(context: Context, events: Sequence[Facts]) -> None:

@@ -208,13 +208,13 @@ UPDATE datasets d
 -- name: upsert_test_results
 -- Results of tests, one a run, dataset and test; the latest event of the run speaks. Gives those that were news.
 INSERT INTO test_results AS t (organization_id, run_id, job_id, dataset_id, test_key, name, assertion, column_name,
-                               status, severity, expected, actual, description, detail, observed_at)
+                               status, severity, expected, actual, description, detail, sent_urn, observed_at)
 SELECT $1, u.run_id, u.job_id, u.dataset_id, u.test_key, u.name, u.assertion, u.column_name, u.status, u.severity,
-       u.expected, u.actual, u.description, u.detail::jsonb, u.observed_at
+       u.expected, u.actual, u.description, u.detail::jsonb, u.sent_urn, u.observed_at
   FROM unnest($2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
-              $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::timestamptz[])
+              $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::timestamptz[])
        AS u (run_id, job_id, dataset_id, test_key, name, assertion, column_name, status, severity, expected, actual,
-             description, detail, observed_at)
+             description, detail, sent_urn, observed_at)
  ORDER BY u.run_id, u.dataset_id, u.test_key
 ON CONFLICT (organization_id, run_id, coalesce(dataset_id, '00000000-0000-0000-0000-000000000000'), test_key) DO UPDATE
    SET status = EXCLUDED.status,
@@ -223,6 +223,7 @@ ON CONFLICT (organization_id, run_id, coalesce(dataset_id, '00000000-0000-0000-0
        actual = EXCLUDED.actual,
        description = EXCLUDED.description,
        detail = EXCLUDED.detail,
+       sent_urn = EXCLUDED.sent_urn,
        observed_at = EXCLUDED.observed_at
  WHERE EXCLUDED.observed_at > t.observed_at
     OR (EXCLUDED.observed_at = t.observed_at
@@ -233,12 +234,6 @@ RETURNING t.run_id, t.dataset_id, t.test_key;
 -- name: upsert_stage_metrics
 -- Cost of stages; what a later event leaves out stays.
 SELECT store_stage_metrics($1, $2::jsonb);
-
--- name: insert_follow_ups
--- Outbox rows of what the secondary facts found.
-INSERT INTO outbox (organization_id, kind, run_id, dataset_id, payload)
-SELECT $1, u.kind, u.run_id, u.dataset_id, u.payload::jsonb
-  FROM unnest($2::text[], $3::uuid[], $4::uuid[], $5::text[]) AS u (kind, run_id, dataset_id, payload);
 
 -- name: find_aliases
 -- Which datasets these names lead to, and since when those exist.
@@ -435,3 +430,7 @@ SELECT $1, u.run_id, u.alert_key, u.project, u.pipeline, u.node, u.event, u.chan
               $10::text[], $11::text[], $12::timestamptz[])
        AS u (run_id, alert_key, project, pipeline, node, event, channel, outcome, reason, message, sent_at)
 ON CONFLICT (organization_id, run_id, alert_key) DO NOTHING;
+
+-- name: store_client_anomalies
+-- Anomalies that producers have found; gives the ids of those that are new.
+SELECT store_client_anomalies($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15);

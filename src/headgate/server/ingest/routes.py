@@ -27,6 +27,7 @@ from headgate.server.ingest.group import GroupWriter
 from headgate.server.ingest.service import Ingest, Request
 from headgate.server.ingest.tenants import Tenants
 from headgate.server.problems import Headers, render
+from headgate.server.queue import Bell
 from headgate.server.telemetry import Telemetry
 from headgate.settings import Settings
 
@@ -40,7 +41,7 @@ Handler = Callable[[Request, bytes], Awaitable[Answer]]
 class IngestEndpoints:
     """The ingest slice of one server: its routes, and the writer behind them."""
 
-    def __init__(self, settings: Settings, database: Database, telemetry: Telemetry) -> None:
+    def __init__(self, settings: Settings, database: Database, telemetry: Telemetry, bell: Bell) -> None:
         reader = FacetReader()
         self.counters = IngestCounters(telemetry.registry)
         self.tenants = Tenants(database, settings.max_depth)
@@ -49,9 +50,13 @@ class IngestEndpoints:
             self.counters,
             group_size=settings.group_size,
             writers=settings.group_writers,
+            on_commit=bell.ring,
+            on_pressed=bell.press,
+            pressed_at=settings.tasks_yield_events,
             max_events=settings.max_queue_events,
             max_bytes=settings.max_queue_bytes,
         )
+        bell.is_pressed = self.writer.is_pressed
         self.ingest = Ingest(database, self.tenants, self.writer, reader, self.counters)
         self._limits = Limits(settings.max_body_bytes, settings.max_unpacked_bytes)
 

@@ -13,6 +13,7 @@ from headgate.domain.run import Verdict, judge
 from headgate.openlineage.facts import Facts
 from headgate.openlineage.marks import marks_of
 from headgate.server.db.pool import DATABASE_GONE, Connection
+from headgate.server.ingest.anomalies import store_anomalies
 from headgate.server.ingest.batch import Prepared, named_datasets
 from headgate.server.ingest.content import store_columns, store_facets, store_job_facets
 from headgate.server.ingest.context import Context, Q, as_columns, write_touches
@@ -193,6 +194,7 @@ class IngestStore:
     ) -> None:
         """What the events say beyond runs and lineage. None of it can fail an event."""
         facets = _contents(uses, stale.facets)
+        context.shown = {(use.dataset_id, use.schema_at): use.schema for use in uses if use.schema is not None}
         steps: list[tuple[str, Sequence[Any], Step]] = [
             ("job facets", [facts for facts in accepted if _has_new_job_facets(facts, context.ids)], store_job_facets),
             ("facets", facets, store_facets),
@@ -203,6 +205,7 @@ class IngestStore:
             ("stages", [facts for facts in accepted if facts.stages], store_stages),
             ("symlinks", [content for content in facets if content.use.symlinks], link_symlinks),
             ("pipelines", [facts for facts in accepted if tells_of_pipelines(facts)], store_pipelines),
+            ("anomalies", [facts for facts in accepted if facts.anomalies], store_anomalies),
         ]
         for name, rows, step in steps:
             if rows:

@@ -11,8 +11,8 @@ import msgspec
 
 from headgate.domain.schema import INITIAL, Change, Field, diff, place, schema_hash, widened
 from headgate.server.ingest.context import Context, Q
-from headgate.server.ingest.memory import Touches
 from headgate.server.ingest.rows import Content
+from headgate.server.queue import DETECT_PRIORITY, NewTask, content_hash
 
 _encode = msgspec.json.encode
 
@@ -56,13 +56,18 @@ async def store_schemas(context: Context, contents: Sequence[Content]) -> None:
 
 async def _lock(context: Context, dataset_ids: set[UUID]) -> dict[UUID, Head]:
     rows = await context.conn.fetch(Q.lock_schemas, context.organization_id, sorted(dataset_ids))
-    return {row["dataset_id"]: _head(row, context.pending) for row in rows}
+    return {row["dataset_id"]: _head(row, context) for row in rows}
 
 
-def _head(row: Any, pending: Sequence[Touches]) -> Head:
-    times = [row["seen_at"], *(touches.schema_seen_at(row["dataset_id"]) for touches in pending)]
-    seen = [at for at in times if at is not None]
-    return Head(_version(row) if row["version_id"] else None, row["schema_by"], max(seen, default=None))
+def _head(row: Any, context: Context) -> Head:
+    dataset_id = row["dataset_id"]
+    times = [row["seen_at"], *(touches.schema_seen_at(dataset_id) for touches in context.pending)]
+    seen_at = max((at for at in times if at is not None), default=None)
+    current = _version(row) if row["version_id"] else None
+    # What this group shows itself, and is already written, is no sighting of what was known before it.
+    shown = context.shown.get((dataset_id, seen_at))
+    is_new = shown is not None and (current is None or shown != current.hash)
+    return Head(current, row["schema_by"], None if is_new else seen_at)
 
 
 def _version(row: Any) -> Version:
@@ -131,7 +136,7 @@ async def _write(context: Context, heads: dict[UUID, Head]) -> None:
         states = [(id_, head.current.hash, head.current.valid_from, head.by) for id_, head in touched if head.current]
         await conn.execute(Q.set_dataset_schemas, organization_id, *map(list, zip(*states, strict=True)))
     await context.follow_up(
-        [_follow_up(id_, version, change, row) for id_, version, change, row in opened if change != INITIAL]
+        [_follow_up(id_, version, row) for id_, version, change, row in opened if change != INITIAL]
     )
 
 
@@ -145,16 +150,11 @@ def _insert_row(dataset_id: UUID, version: Version, change: Change, row: Content
     )  # fmt: skip
 
 
-def _follow_up(
-    dataset_id: UUID, version: Version, change: Change, row: Content | None
-) -> tuple[str, UUID | None, UUID | None, dict[str, object]]:
-    payload: dict[str, object] = {
-        "version_id": version.id,
-        "change_type": str(change.type),
-        "breaking": change.breaking,
-        "description": change.description,
-    }
-    return "schema_changed", row.facts.run_id if row else None, dataset_id, payload
+def _follow_up(dataset_id: UUID, version: Version, row: Content | None) -> NewTask:
+    payload = {"schema_version": str(version.id), "dataset_id": str(dataset_id)}
+    run_id = row.facts.run_id if row else None
+    resource = ("DATASET", str(dataset_id)) if run_id is None else ("RUN", str(run_id))
+    return NewTask("DETECT", *resource, content_hash("schema", version.id), payload, DETECT_PRIORITY)
 
 
 async def _place_late(context: Context, row: Content) -> None:
