@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -21,11 +22,10 @@ def moment(seconds: float) -> datetime:
 
 
 async def eventually(read: Callable[[], Awaitable[T]], is_right: Callable[[T], bool]) -> T:
-    """What `read` gives, as soon as it is right or after a while."""
+    """What `read` gives, as soon as it is right, or after a while that a busy machine may need."""
+    end = time.monotonic() + 30
     found = await read()
-    for _ in range(200):
-        if is_right(found):
-            break
+    while not is_right(found) and time.monotonic() < end:
         await asyncio.sleep(0.02)
         found = await read()
     return found

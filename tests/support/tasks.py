@@ -119,7 +119,7 @@ async def running(*workers: Worker) -> AsyncIterator[None]:
         await asyncio.gather(*loops)
 
 
-async def until(is_so: Callable[[], bool], seconds: float = 10) -> None:
+async def until(is_so: Callable[[], bool], seconds: float = 30) -> None:
     for _ in range(round(seconds * 100)):
         if is_so():
             return

@@ -24,6 +24,20 @@ _MAX_TEXT = 1024
 _OUTAGE: tuple[type[BaseException], ...] = (Unavailable, *DATABASE_GONE)
 
 
+class Hold(NamedTuple):
+    """What a worker holds, or may hold: whoever asks for tasks and never hears the answer does not know."""
+
+    organization_id: UUID
+    token: UUID
+    size: int = 0
+
+    async def give_back(self, database: Database, reason: str) -> None:
+        """Let others have what is not done. What was done, or was taken from us, stays as it is."""
+        async with database.tenant(self.organization_id) as conn:
+            ids = await conn.fetch(Q.release_tasks, self.organization_id, self.token, reason[:_MAX_TEXT])
+            await _close(conn, self.organization_id, self.token, max(self.size - len(ids), 0), len(ids))
+
+
 class Claim(NamedTuple):
     """A batch that is ours as long as the token holds."""
 
@@ -31,6 +45,10 @@ class Claim(NamedTuple):
     batch: Batch
     token: UUID
     tenant_code: str
+
+    @property
+    def hold(self) -> Hold:
+        return Hold(self.batch.organization_id, self.token, len(self.batch.tasks))
 
 
 class Outcome(NamedTuple):
@@ -83,14 +101,6 @@ class Execution:
                 raise
         error = TookTooLong(f"it did not end within {MAX_WORK_S:g} s")
         return _Done((), {task.id: error for task in self._batch.tasks})
-
-    async def give_back(self, reason: str) -> None:
-        """Let others have what is not done. What was done, or was taken from us, stays as it is."""
-        async with self._database.tenant(self._organization_id) as conn:
-            ids = await conn.fetch(
-                Q.release_tasks, self._organization_id, _ids(self._batch.tasks), self._token, reason[:_MAX_TEXT]
-            )
-            await self._close(conn, len(self._batch.tasks) - len(ids), len(ids))
 
     async def _handle(self, tasks: Sequence[Task], *, is_again: bool = False) -> _Done:
         """Together; if that fails, each alone, so that each has only its own failure."""
@@ -153,7 +163,7 @@ class Execution:
         return [row["status"] for row in found]
 
     async def _close(self, conn: Connection, succeeded: int, failed: int) -> None:
-        await conn.execute(Q.close_batch, self._organization_id, str(self._token), succeeded, failed)
+        await _close(conn, self._organization_id, self._token, succeeded, failed)
 
     async def _cause(self, error: BaseException) -> tuple[BaseException, bool]:
         """What to blame a task for, and whether it looks like the database's fault; raises if that is gone."""
@@ -193,6 +203,10 @@ def said(error: BaseException) -> str:
     """What an error says, as PostgreSQL can keep it."""
     text = str(error)[:_MAX_TEXT].replace("\x00", "\\u0000").encode("utf-8", "backslashreplace").decode()
     return text[:_MAX_TEXT] or type(error).__name__
+
+
+async def _close(conn: Connection, organization_id: UUID, token: UUID, succeeded: int, failed: int) -> None:
+    await conn.execute(Q.close_batch, organization_id, str(token), succeeded, failed)
 
 
 def _together(parts: Sequence[_Done]) -> _Done:

@@ -12,15 +12,15 @@ import os
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
 from uuid import UUID, uuid4
 
 import msgspec
 
 from headgate.errors import Unavailable
 from headgate.server.db.pool import DATABASE_GONE, Database, Record
-from headgate.server.execution import Claim, Execution
+from headgate.server.execution import Claim, Execution, Hold
 from headgate.server.kinds import KINDS
 from headgate.server.queue import PRESSED, Batch, Bell, Kind, Task, noting_made
 from headgate.server.rotation import Pace, Pressure, Rotation
@@ -77,8 +77,8 @@ class Worker:
         self._codes: dict[UUID, str] = {}
         # Lanes that do recurring work, or may be about to.
         self._tending = 0
-        # Batches of the time when the database was gone: to be given back when it is there again.
-        self._owed: list[Execution] = []
+        # Claims of the time when the database was gone: to be given back when it is there again.
+        self._owed: list[Hold] = []
         self._look_at = self._scheduled_at = self._partitions_at = float("-inf")
         self._bell.listen(self._rotation.add)
 
@@ -166,11 +166,11 @@ class Worker:
 
     async def _pay(self) -> None:
         while self._owed:
-            execution = self._owed.pop()
+            hold = self._owed.pop()
             try:
-                await execution.give_back("the database was gone")
+                await hold.give_back(self._database, "the database was gone")
             except BaseException:
-                self._owed.append(execution)
+                self._owed.append(hold)
                 raise
 
     async def _look(self) -> None:
@@ -240,7 +240,8 @@ class Worker:
 
     async def _claim(self, organization_id: UUID, *, may_tend: bool = True) -> Claim | None:
         kinds = [kind for kind in self._kinds.values() if may_tend or kind.every_s is None]
-        async with self._database.tenant(organization_id) as conn:
+        token = uuid4()
+        async with self._holding(Hold(organization_id, token)), self._database.tenant(organization_id) as conn:
             rows = await conn.fetch(
                 Q.claim_tasks,
                 organization_id,
@@ -249,6 +250,7 @@ class Worker:
                 [kind.claim_s for kind in kinds],
                 self.id,
                 self._turns[organization_id],
+                token,
             )
         if not rows:
             self._turns.pop(organization_id, None)
@@ -276,22 +278,27 @@ class Worker:
 
     async def _execute(self, claim: Claim) -> None:
         began = time.perf_counter()
-        execution = Execution(self._database, claim)
-        try:
-            outcome = await execution.run()
-        except asyncio.CancelledError:
-            await self._give_back(execution)
-            raise
-        except _OUTAGE:
-            self._owed.append(execution)
-            raise
+        async with self._holding(claim.hold):
+            outcome = await Execution(self._database, claim).run()
         took_s = time.perf_counter() - began
         self._counters.done(claim.kind.task_type, claim.tenant_code, *outcome, took_s)
 
-    async def _give_back(self, execution: Execution) -> None:
+    @asynccontextmanager
+    async def _holding(self, hold: Hold) -> AsyncIterator[None]:
+        """What is held is given back if we are stopped, and as soon as it can be if the database is gone."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            await self._give_back(hold)
+            raise
+        except _OUTAGE:
+            self._owed.append(hold)
+            raise
+
+    async def _give_back(self, hold: Hold) -> None:
         try:
             async with asyncio.timeout(GIVE_BACK_S):
-                await execution.give_back("the worker was told to stop")
+                await hold.give_back(self._database, "the worker was told to stop")
         except Exception as error:
             log.warning("a batch could not be given back; its claim runs out", extra={"error": str(error)})
 

@@ -276,9 +276,10 @@ async def test_what_cannot_be_finished_in_time_is_given_back(
 
 
 class Flaky(Database):
-    """A database that is gone whenever a test says so."""
+    """A database that is gone, or loses what it has to say after a transaction, whenever a test says so."""
 
     is_gone = False
+    mute: BaseException | None = None
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
@@ -286,6 +287,14 @@ class Flaky(Database):
             raise Unavailable("gone")
         async with super().connection() as conn:
             yield conn
+
+    @asynccontextmanager
+    async def tenant(self, organization_id: UUID) -> AsyncIterator[Connection]:
+        async with super().tenant(organization_id) as conn:
+            yield conn
+        if self.mute is not None:
+            error, self.mute = self.mute, None
+            raise error
 
 
 @pytest.fixture
@@ -327,6 +336,34 @@ async def test_what_could_not_be_ended_is_given_back_when_the_database_is_there_
     assert await attempts_of(db, "status", "error_type") == [("CANCELED", "GivenBack"), ("SUCCEEDED", None)] * 2
     rows = await db.fetch("SELECT status, success_count, failed_count FROM async_batch ORDER BY id")
     assert [tuple(row) for row in rows] == [("FAILED", 0, 2), ("SUCCEEDED", 2, 0)]
+
+
+async def test_a_claim_whose_answer_was_lost_is_given_back(flaky: Flaky, db: asyncpg.Connection, org: UUID) -> None:
+    """The database has committed it and stops before it says so: nobody knows of these tasks but it."""
+    recorder = Recorder()
+    await make(flaky, org, a_task("1"), a_task("2"))
+    worker = Worker(flaky, [recorder.kind()])
+    flaky.mute = Unavailable("gone")
+    with pytest.raises(Unavailable):
+        await worker.drain()
+    assert await tasks_of(db, "status") == [("RUNNING",)] * 2
+
+    assert await worker.drain() == 2
+
+    assert await tasks_of(db, "status", "retry_count", "attempts") == [("SUCCEEDED", 0, 2)] * 2
+    assert await attempts_of(db, "status", "error_type") == [("CANCELED", "GivenBack"), ("SUCCEEDED", None)] * 2
+    rows = await db.fetch("SELECT status, success_count, failed_count FROM async_batch ORDER BY id")
+    assert [tuple(row) for row in rows] == [("FAILED", 0, 2), ("SUCCEEDED", 2, 0)]
+
+
+async def test_a_worker_that_is_stopped_in_the_middle_of_a_claim_gives_it_back(
+    flaky: Flaky, db: asyncpg.Connection, org: UUID
+) -> None:
+    await make(flaky, org, a_task("1"))
+    flaky.mute = asyncio.CancelledError()
+    with pytest.raises(asyncio.CancelledError):
+        await Worker(flaky, [Recorder().kind()]).drain()
+    assert await tasks_of(db, "status", "claim_token") == [("PENDING", None)]
 
 
 async def test_a_connection_that_was_lost_once_is_no_failure(

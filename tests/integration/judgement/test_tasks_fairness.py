@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
@@ -115,7 +115,9 @@ async def test_claims_cost_the_same_however_much_is_waiting(
         async with database.tenant(organization_id) as conn:
             before = await conn.fetchval(FETCHED)
             await conn.execute(
-                "SELECT claim_tasks($1, '{WORK,TOIL,ODD}', '{50,50,50}', '{60,60,60}', 'me', 0)", organization_id
+                "SELECT claim_tasks($1, '{WORK,TOIL,ODD}', '{50,50,50}', '{60,60,60}', 'me', 0, $2)",
+                organization_id,
+                uuid4(),
             )
             return int(await conn.fetchval(FETCHED) - before)
 

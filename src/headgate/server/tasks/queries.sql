@@ -2,7 +2,7 @@
 -- One batch of due tasks of an organisation, for this worker alone until the claim runs out.
 SELECT id, organization_id, task_type, tenant_code, resource_type, resource_id, model_fingerprint, payload, attempts,
        retry_count, max_retry, claim_token, created_at
-  FROM claim_tasks($1, $2::text[], $3::integer[], $4::integer[], $5, $6);
+  FROM claim_tasks($1, $2::text[], $3::integer[], $4::integer[], $5, $6, $7);
 
 -- name: finish_tasks
 -- Ends tasks well, as far as the claim still holds; their ids.
@@ -14,8 +14,8 @@ SELECT t.id, t.status
   FROM fail_tasks($1, $2::bigint[], $3, $4::text[], $5::text[], $6::double precision[]) AS t (id, status);
 
 -- name: release_tasks
--- Gives tasks back that were not done, as far as the claim still holds; their ids.
-SELECT release_tasks($1, $2::bigint[], $3, $4);
+-- Gives back what a claim still holds; the ids.
+SELECT release_tasks($1, $2, $3);
 
 -- name: renew_claim
 -- More time for tasks that are still being done. Those that are being ended at this moment are let be.

@@ -137,9 +137,11 @@ CREATE FUNCTION enqueue_tasks(
   $$;
 
 -- One batch of an organisation: due tasks of one type and one model, the most urgent kind first. Each fourth turn begins
--- with one of the other kinds: what is urgent does not hold up the rest for ever.
+-- with one of the other kinds: what is urgent does not hold up the rest for ever. The token is the claimer's: it knows
+-- what to give back even if it never hears the answer.
 CREATE FUNCTION claim_tasks(
-  p_organization uuid, p_types text[], p_sizes integer[], p_claims_s integer[], p_worker text, p_turn integer)
+  p_organization uuid, p_types text[], p_sizes integer[], p_claims_s integer[], p_worker text, p_turn integer,
+  p_token uuid)
   RETURNS SETOF async_task
   LANGUAGE plpgsql
   SET plan_cache_mode = force_generic_plan
@@ -155,7 +157,6 @@ DECLARE
   v_kind   record;
   v_place  integer;
   v_ids    bigint[];
-  v_batch  uuid := gen_random_uuid();
 BEGIN
   FOR v_kind IN
     -- From kind to kind by the index, however many tasks each has.
@@ -208,18 +209,18 @@ BEGIN
     -- Recurring work would leave a row a minute that nobody asks for.
     INSERT INTO async_batch (organization_id, batch_no, task_type, tenant_id, model_fingerprint, worker_id,
                              planned_size, started_at, status)
-    SELECT p_organization, v_batch::text, v_kind.task_type, o.tenant_id, v_kind.model_fingerprint, p_worker,
+    SELECT p_organization, p_token::text, v_kind.task_type, o.tenant_id, v_kind.model_fingerprint, p_worker,
            cardinality(v_ids), clock_timestamp(), 'RUNNING'
       FROM organizations o
      WHERE o.id = p_organization AND v_kind.repeat_s IS NULL;
     RETURN QUERY
       UPDATE async_task t
          SET status = 'RUNNING',
-             claim_token = v_batch,
+             claim_token = p_token,
              claim_until = clock_timestamp() + make_interval(secs => p_claims_s[v_place]),
              claimed_at = clock_timestamp(),
              worker_id = p_worker,
-             batch_no = v_batch::text,
+             batch_no = p_token::text,
              attempts = t.attempts + 1,
              updated_at = clock_timestamp()
        WHERE t.organization_id = p_organization AND t.id = ANY (v_ids)
@@ -290,8 +291,8 @@ CREATE FUNCTION fail_tasks(
     SELECT f.id, f.status FROM failed f
   $$;
 
--- Gives tasks back that were not done, through no fault of theirs: they are due as they were.
-CREATE FUNCTION release_tasks(p_organization uuid, p_ids bigint[], p_token uuid, p_reason text) RETURNS SETOF bigint
+-- Gives back what a claim still holds, through no fault of the tasks: they are due as they were.
+CREATE FUNCTION release_tasks(p_organization uuid, p_token uuid, p_reason text) RETURNS SETOF bigint
   LANGUAGE sql
   SET enable_seqscan = off
   AS $$
@@ -301,14 +302,13 @@ CREATE FUNCTION release_tasks(p_organization uuid, p_ids bigint[], p_token uuid,
              claim_token = NULL,
              claim_until = NULL,
              updated_at = clock_timestamp()
-       WHERE t.organization_id = p_organization AND t.id = ANY (p_ids) AND t.claim_token = p_token
-         AND t.status = 'RUNNING'
+       WHERE t.organization_id = p_organization AND t.claim_token = p_token AND t.status = 'RUNNING'
       RETURNING t.id, t.attempts, t.worker_id, t.claimed_at, t.batch_no),
     noted AS (
       INSERT INTO async_task_attempt (organization_id, task_id, attempt_no, worker_id, started_at, finished_at, status,
                                       batch_no, input_size, latency_ms, error_type, error_message)
       SELECT p_organization, f.id, f.attempts, f.worker_id, f.claimed_at, clock_timestamp(), 'CANCELED', f.batch_no,
-             cardinality(p_ids), extract(epoch FROM clock_timestamp() - f.claimed_at) * 1000, 'GivenBack', p_reason
+             count(*) OVER (), extract(epoch FROM clock_timestamp() - f.claimed_at) * 1000, 'GivenBack', p_reason
         FROM freed f)
     SELECT f.id FROM freed f
   $$;
