@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from itertools import permutations
@@ -119,6 +120,53 @@ async def test_a_dataset_event_measures_without_a_run(tenant: Tenant, stored: St
         ("profile", moment(1)),
         ("profile", moment(2)),
     ]
+
+
+def a_profile(second: float, rows: int) -> Json:
+    dataset = a_dataset("t", facets={"dataQualityMetrics": a_facet(rowCount=rows)})
+    return {"eventTime": at(second), "producer": PRODUCER, "schemaURL": SCHEMA_URL, "dataset": dataset}
+
+
+async def test_every_time_at_which_a_dataset_was_measured_without_a_run_is_kept(tenant: Tenant, stored: Stored) -> None:
+    await post(tenant, BATCH, [a_profile(second, second) for second in range(300)])
+    assert [row["row_count"] for row in await stored.metrics()] == list(range(300))
+
+    # One transaction may hold many of these.
+    await asyncio.gather(*(tenant.send_ok(a_profile(second, second)) for second in range(300, 360)))
+    assert [row["row_count"] for row in await stored.metrics()] == list(range(360))
+
+
+@pytest.mark.parametrize("is_batch", [True, False])
+async def test_a_later_event_of_the_same_time_says_what_was_measured_then(
+    tenant: Tenant, stored: Stored, is_batch: bool
+) -> None:
+    events = [a_profile(1, 10), a_profile(2, 20), a_profile(1, 11)]
+    if is_batch:
+        await post(tenant, BATCH, events)
+    else:
+        await tenant.send_ok(*events)
+    assert [row["row_count"] for row in await stored.metrics()] == [11, 20]
+
+
+async def test_partitions_of_one_event_are_one_measurement_however_often_it_comes(
+    tenant: Tenant, stored: Stored
+) -> None:
+    run = a_run_id()
+    parts = [
+        a_dataset(f"bf/date=2026-01-0{day}", "s3://lake", outputFacets={"outputStatistics": a_facet(rowCount=rows)})
+        for day, rows in enumerate([100, 70, 1], 1)
+    ]
+    events = [
+        an_event(state, run=run, time=at(second), outputs=parts) for state, second in (("RUNNING", 1), ("COMPLETE", 2))
+    ]
+    await tenant.send_ok(events[1])
+    await tenant.send_ok(events[0])
+    assert (await tenant.send(events[1])).status_code == 200
+    # As if it came again after more than a day.
+    await stored.db.execute("DELETE FROM idempotency_keys")
+    await tenant.send(events[1])
+
+    assert [(row["row_count"], row["measured_at"]) for row in await stored.metrics()] == [(171, moment(2))]
 
 
 @pytest.mark.parametrize("year", [1970, 2019, 2026, 2199])

@@ -78,7 +78,8 @@ async def test_an_unchanged_schema_makes_no_version(tenant: Tenant, stored: Stor
 CHANGES: list[tuple[str, tuple[Any, ...], tuple[Any, ...], tuple[str, bool], dict[str, list[str]]]] = [
     ("added", ("a",), ("a", "b"), ("ADDED_COLUMN", False), {"columns_added": ["b"]}),
     ("dropped", ("a", "b"), ("a",), ("DROPPED_COLUMN", True), {"columns_removed": ["b"]}),
-    ("retyped", (("a", "int"),), (("a", "long"),), ("TYPE_CHANGE", True), {"columns_type_changed": ["a"]}),
+    ("retyped", (("a", "int"),), (("a", "string"),), ("TYPE_CHANGE", True), {"columns_type_changed": ["a"]}),
+    ("widened", (("a", "int"),), (("a", "long"),), ("TYPE_CHANGE", False), {"columns_type_changed": ["a"]}),
     ("tightened", (("a", "int", True),), (("a", "int", False),), ("NULLABILITY", True), {}),
     ("loosened", (("a", "int", False),), (("a", "int", True),), ("NULLABILITY", False), {}),
     ("reordered", ("a", "b"), ("b", "a"), ("REORDERED", False), {}),
@@ -120,6 +121,35 @@ async def test_a_return_is_seen_also_when_the_server_knows_the_job_well(tenant: 
     await tenant.send_ok(*(seen(second, "a") for second in (1, 2, 3)))
     await tenant.send_ok(seen(4, "a", "b", job="other"), seen(5, "a"))
     assert await history(stored) == [("a", 1, 4), ("ab", 4, 5), ("a", 5, None)]
+
+
+HIVE, POSTGRES = [("a", "int"), ("b", "string"), ("c", "double")], [("a", "INTEGER"), ("b", "varchar"), ("c", "float8")]
+
+
+async def test_jobs_that_call_the_same_types_by_other_names_make_no_versions(tenant: Tenant, stored: Stored) -> None:
+    for second in range(4):
+        await tenant.send_ok(seen(2 * second, *HIVE), seen(2 * second + 1, *POSTGRES, job="other"))
+    assert await history(stored) == [("abc", 0, None)]
+    assert [row["payload"] for row in await stored.follow_ups("DETECT", "RUN") if row["payload"]] == []
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
+async def test_another_jobs_names_of_types_find_their_place_whatever_arrives_when(
+    tenant: Tenant, stored: Stored, order: tuple[int, ...]
+) -> None:
+    events = [seen(1, *HIVE), seen(2, *POSTGRES, job="other"), seen(3, *HIVE, ("d", "int"))]
+    await tenant.send_ok(*(events[place] for place in order))
+    assert await history(stored) == [("abc", 1, 3), ("abcd", 3, None)]
+
+
+async def test_a_job_that_calls_its_types_by_other_names_has_changed_them_and_nobody_is_told(
+    tenant: Tenant, stored: Stored
+) -> None:
+    await tenant.send_ok(seen(1, ("a", "VARCHAR")), seen(2, ("a", "varchar")), seen(3, ("a", "STRING")))
+    assert await history(stored) == [("a", 1, 3), ("a", 3, None)]
+    version = (await stored.versions("t"))[-1]
+    assert (version["change_type"], version["breaking"]) == ("TYPE_CHANGE", False)
+    assert [row["payload"] for row in await stored.follow_ups("DETECT", "RUN") if row["payload"]] == []
 
 
 async def test_comments_are_no_change(tenant: Tenant, stored: Stored) -> None:

@@ -200,3 +200,86 @@ def test_a_metric_knows_the_partition_it_measures() -> None:
     (metric,) = facts_of(an_event(outputs=[path])).metrics
     assert metric.dataset[:2] == ("s3://lake", "orders")
     assert metric.dataset.partition_key == "s3://lake/orders/country=DE/dt=*"
+
+
+def written(name: str, rows: int | None, namespace: str = "s3://lake", **more: Any) -> Json:
+    return a_dataset(name, namespace, outputFacets={"outputStatistics": a_facet(rowCount=rows, **more)})
+
+
+def profiled(name: str, rows: int, **columns: Json) -> Json:
+    facet = a_facet(rowCount=rows, columnMetrics=columns)
+    return a_dataset(name, "s3://lake", facets={"dataQualityMetrics": facet})
+
+
+def test_partitions_that_one_event_writes_add_up() -> None:
+    days = [
+        written(f"bf/country=US/date=2026-01-0{day}", rows, size=10, fileCount=2)
+        for day, rows in enumerate([100, 70, 1], 1)
+    ]
+    abroad = written("bf/country=DE/date=2026-01-01", 9)
+
+    metrics = facts_of(an_event(outputs=[*days, abroad])).metrics
+
+    keys = [metric.dataset.partition_key for metric in metrics]
+    assert keys == ["s3://lake/bf/country=US/date=*", "s3://lake/bf/country=DE/date=*"]
+    assert [figures(metric)[1:4] for metric in metrics] == [(171, 30, 6), (9, None, None)]
+
+
+def test_a_figure_that_only_some_partitions_have_is_the_sum_of_those() -> None:
+    parts = [written("bf/date=2026-01-01", None, size=10), written("bf/date=2026-01-02", 7)]
+    (metric,) = facts_of(an_event(outputs=parts)).metrics
+    assert figures(metric)[1:3] == (7, 10)
+
+
+def test_a_dataset_listed_twice_with_other_figures_was_written_twice() -> None:
+    (metric,) = facts_of(an_event(outputs=[written("t", 100), written("t", 50)])).metrics
+    assert metric.row_count == 150
+
+
+@pytest.mark.parametrize("namespace", ["s3://lake", "s3a://lake"])
+def test_the_same_figures_of_the_same_place_are_one_measurement_told_twice(namespace: str) -> None:
+    (metric,) = facts_of(an_event(outputs=[written("t", 100), written("t", 100, namespace)])).metrics
+    assert metric.row_count == 100
+
+
+def test_files_of_a_dataset_add_up_also_where_they_are_of_the_same_size() -> None:
+    files = [written(f"t/part-0000{n}.parquet", 100) for n in range(3)]
+    (metric,) = facts_of(an_event(outputs=files)).metrics
+    assert metric.row_count == 300
+
+
+def test_what_is_read_and_what_is_written_of_a_dataset_stay_apart() -> None:
+    read = a_dataset("t", inputFacets={"inputStatistics": a_facet(rowCount=10)})
+    put = a_dataset("t", outputFacets={"outputStatistics": a_facet(rowCount=3)})
+    metrics = facts_of(an_event(inputs=[read], outputs=[put])).metrics
+    assert [(metric.direction, metric.row_count) for metric in metrics] == [("input", 10), ("output", 3)]
+
+
+def test_of_two_profiles_of_a_place_the_later_one_counts() -> None:
+    facts = facts_of(an_event(inputs=[profiled("t", 10)], outputs=[profiled("t", 12)]))
+    assert [metric.row_count for metric in facts.metrics] == [12]
+
+
+def test_columns_of_partitions_join_as_far_as_they_can() -> None:
+    first = {"nullCount": 2, "count": 10, "distinctCount": 5, "min": 1, "max": 9, "sum": 40, "quantiles": {"0.5": 4}}
+    second = {"nullCount": 1, "count": 7, "distinctCount": 6, "min": 0, "max": 8.5, "sum": 2.5, "quantiles": {"0.5": 3}}
+    parts = [
+        profiled("bf/date=2026-01-01", 10, a=first),
+        profiled("bf/date=2026-01-02", 7, a=second, b={"nullCount": 3}),
+    ]
+
+    (metric,) = facts_of(an_event(outputs=parts)).metrics
+
+    assert metric.row_count == 17
+    assert metric.columns == {
+        "a": {"nullCount": 3, "count": 17, "distinctCount": 6, "min": 0, "max": 9, "sum": 42.5},
+        "b": {"nullCount": 3},
+    }
+
+
+def test_a_sum_beyond_what_can_be_stored_is_the_largest_number_that_can() -> None:
+    largest = 2**63 - 1
+    (metric,) = facts_of(
+        an_event(outputs=[written("bf/date=2026-01-01", largest), written("bf/date=2026-01-02", 1)])
+    ).metrics
+    assert metric.row_count == largest

@@ -58,14 +58,18 @@ def test_a_field_has_its_places_counted_from_one() -> None:
         (None, NAME, ["added"], []),
         (NAME, None, ["removed"], ["removed"]),
         (NAME, NAME, ["unchanged"], []),
-        (NAME, Field("name", "text"), ["type"], ["type"]),
+        (NAME, Field("name", "int"), ["type"], ["type"]),
+        (NAME, Field("name", "text"), ["type"], []),
+        (NAME, Field("name", " String"), ["unchanged"], []),
+        (Field("name", "int"), Field("name", "bigint"), ["type"], []),
         (NAME, Field("name", "string", False), ["nullability"], ["nullability"]),
         (Field("name", "string", False), NAME, ["nullability"], []),
-        (NAME, Field("name", "text", False), ["type", "nullability"], ["type", "nullability"]),
+        (NAME, Field("name", "int", False), ["type", "nullability"], ["type", "nullability"]),
         (NAME, Field("name", "string", True, "a comment"), ["unchanged"], []),
     ],
-    ids=["added", "removed", "same", "type", "tightened", "loosened", "type and tightened", "comment"],
-)
+    ids=["added", "removed", "same", "type", "other name", "other case", "wider", "tightened", "loosened",
+         "type and tightened", "comment"],
+)  # fmt: skip
 def test_a_field_says_what_became_of_it_and_what_breaks(
     old: Field | None, new: Field | None, expected: list[str], breaks: list[str]
 ) -> None:

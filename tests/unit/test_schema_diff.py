@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.domain.schema import ChangeType, Field, Placement, diff, place, schema_hash, widened
+from headgate.domain.schema import ChangeType, Field, Placement, diff, is_same_schema, place, schema_hash, widened
 from tests.support.events import T0
 
 ID = Field("id", "int", False)
@@ -61,7 +61,9 @@ def test_comments_do_not_change_the_hash() -> None:
          "no longer nullable: 'age'; now nullable: 'name'"),
         ((ID,), (Field("id", "int"),), ChangeType.NULLABILITY, False, "now nullable: 'id'"),
         ((ID, NAME), (ID,), ChangeType.DROPPED_COLUMN, True, "removed 'name'"),
-        ((ID,), (Field("id", "bigint", False),), ChangeType.TYPE_CHANGE, True, "'id' changed from int to bigint"),
+        ((ID,), (Field("id", "date", False),), ChangeType.TYPE_CHANGE, True, "'id' changed from int to date"),
+        ((ID,), (Field("id", "bigint", False),), ChangeType.TYPE_CHANGE, False, "'id' changed from int to bigint"),
+        ((ID,), (Field("id", "integer", False),), ChangeType.TYPE_CHANGE, False, "'id' changed from int to integer"),
         ((ID, NAME), (NAME, ID), ChangeType.REORDERED, False, "columns in another order"),
         ((ID, NAME), (ID, AGE, NAME), ChangeType.ADDED_COLUMN, False, "added 'age'"),
         (V1, (NAME, AGE), ChangeType.DROPPED_COLUMN, True, "removed 'id'"),
@@ -69,14 +71,49 @@ def test_comments_do_not_change_the_hash() -> None:
         (V1, (AGE, NAME), ChangeType.MIXED, True, "removed 'id'; columns in another order"),
         ((ID,), (AGE,), ChangeType.MIXED, True, "added 'age'; removed 'id'"),
     ],
-    ids=["v1 v2", "v2 v3", "v3 v4", "v4 v5", "v5 v1", "loosened", "dropped", "retyped", "reordered",
-         "added between", "dropped before", "added and reordered", "dropped and reordered", "replaced"],
+    ids=["v1 v2", "v2 v3", "v3 v4", "v4 v5", "v5 v1", "loosened", "dropped", "retyped", "wider", "other name",
+         "reordered", "added between", "dropped before", "added and reordered", "dropped and reordered", "replaced"],
 )  # fmt: skip
 def test_a_change_is_named_described_and_judged(
     old: tuple[Field, ...], new: tuple[Field, ...], change_type: ChangeType, breaking: bool, description: str
 ) -> None:
     change = diff(old, new)
     assert (change.type, change.breaking, change.description) == (change_type, breaking, description)
+
+
+@pytest.mark.parametrize(
+    ("new", "as_spelled", "is_same"),
+    [
+        ((Field("ID", "int", False), NAME, AGE), False, False),
+        ((Field("id", "INT ", False), Field("name", "String"), AGE), True, True),
+        ((Field("id", "integer", False), Field("name", "varchar"), AGE), True, False),
+        ((Field("id", "integer", False), Field("name", "varchar"), AGE), False, True),
+        ((Field("id", "bigint", False), NAME, AGE), False, False),
+        ((Field("id", "integer"), NAME, AGE), False, False),
+        ((NAME, ID, AGE), False, False),
+        ((ID, NAME), False, False),
+    ],
+    ids=["name", "case", "spelling", "only spelling", "type", "nullability", "order", "fewer"],
+)
+def test_schemas_of_two_engines_are_the_same_if_they_mean_the_same(
+    new: tuple[Field, ...], as_spelled: bool, is_same: bool
+) -> None:
+    assert is_same_schema(V1, new, as_spelled=as_spelled) == is_same
+
+
+@pytest.mark.parametrize(
+    ("new", "is_respelling"),
+    [
+        ((ID, Field("name", "text"), AGE), True),
+        ((Field("id", "bigint", False), Field("name", "text"), AGE), False),
+        ((ID, Field("name", "text")), False),
+        ((ID, Field("name", "text", False), AGE), False),
+        (V1, False),
+    ],
+    ids=["only names", "also a type", "also fewer", "also nullability", "nothing"],
+)
+def test_a_respelling_changes_nothing_but_what_types_are_called(new: tuple[Field, ...], is_respelling: bool) -> None:
+    assert diff(V1, new).is_respelling == is_respelling
 
 
 def test_a_change_lists_its_columns_in_their_order() -> None:

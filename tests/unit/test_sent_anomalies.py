@@ -11,6 +11,8 @@ import pytest
 from headgate.domain.anomaly import Severity
 from headgate.domain.names import DatasetName, canonical_dataset
 from headgate.openlineage.anomalies import MAX_ANOMALIES, AnomaliesFacet, AnomalyTold, anomalies_of
+from tests.support.events import a_facet, an_event
+from tests.support.facts import facts_of
 
 AT = datetime(2026, 3, 1, 10, tzinfo=UTC)
 
@@ -94,3 +96,30 @@ def test_long_texts_are_cut() -> None:
     (found,) = told({"message": "x" * 20_000, "anomaly_type": "y" * 1000, "severity": "z" * 1000})
 
     assert (len(found.message), len(found.type), len(found.metadata["severity_told"])) == (10_000, 200, 200)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"anomaly_type": 5}, {"dataset": "b"}, {"dataset": {"name": "b"}}, {"threshold": "high"}, {"threshold": 10**400}],
+    ids=["type", "dataset", "half a dataset", "threshold", "beyond numbers"],
+)
+def test_one_that_cannot_be_read_costs_no_other(bad: dict[str, Any]) -> None:
+    assert [found.message for found in told({"message": "one"}, bad, {"message": "two"})] == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("items", "kinds", "invalid"),
+    [
+        ([{"anomaly_type": "Gremlins"}, {"anomaly_type": 5}], ["Gremlins"], ["headgate_anomalies"]),
+        ([{"anomaly_type": "Gremlins"}, "Gremlins", None], ["Gremlins"], ["headgate_anomalies"]),
+        ([{"anomaly_type": "Gremlins"}], ["Gremlins"], []),
+    ],
+    ids=["one wrong", "two wrong", "all well"],
+)
+def test_what_cannot_be_read_is_noted_with_the_event(items: list[Any], kinds: list[str], invalid: list[str]) -> None:
+    dataset = {"dataset": {"namespace": "a", "name": "b"}}
+    sent = [dataset | each if isinstance(each, dict) else each for each in items]
+
+    facts = facts_of(an_event(run_facets={"headgate_anomalies": a_facet(anomalies=sent)}))
+
+    assert ([each.type for each in facts.anomalies], facts.invalid_facets) == (kinds, invalid)

@@ -11,6 +11,8 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any
 
+from headgate.domain.datatype import is_alike, is_same, widens
+
 # Events nest no deeper; a name with more dots than this is just a name with dots.
 _MAX_STEPS = 64
 _MAX_PARTS = 8
@@ -39,12 +41,18 @@ class ChangeType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What differs between two schemas, and whether readers of the old one can break."""
+    """What differs between two schemas, and whether readers of the old one can break.
+
+    Of the changed types, `misread` are those that do not hold all that the old ones did, and `respelled` those that
+    only have another name.
+    """
 
     type: ChangeType
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     type_changed: tuple[str, ...] = ()
+    misread: tuple[str, ...] = ()
+    respelled: tuple[str, ...] = ()
     tightened: tuple[str, ...] = ()
     loosened: tuple[str, ...] = ()
     reordered: bool = False
@@ -52,7 +60,13 @@ class Change:
 
     @property
     def breaking(self) -> bool:
-        return bool(self.removed or self.type_changed or self.tightened)
+        return bool(self.removed or self.misread or self.tightened)
+
+    @property
+    def is_respelling(self) -> bool:
+        """Whether nothing is other than before but what types are called."""
+        other = self.added or self.removed or self.tightened or self.loosened or self.reordered
+        return bool(self.respelled) and not other and self.respelled == self.type_changed
 
 
 NOTHING = "nothing changed"
@@ -69,6 +83,18 @@ def schema_hash(fields: Sequence[Field]) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
+def is_same_schema(old: Sequence[Field], new: Sequence[Field], *, as_spelled: bool) -> bool:
+    """Whether two schemas say the same. Case and blanks of types never count, their spelling only if it is asked for.
+
+    Two engines may write one table and call its types by other names; one that calls them otherwise than before
+    has changed them.
+    """
+    alike = is_alike if as_spelled else is_same
+    return len(old) == len(new) and all(
+        (a.name, a.nullable) == (b.name, b.nullable) and alike(a.type, b.type) for a, b in zip(old, new, strict=True)
+    )
+
+
 def diff(old: Sequence[Field], new: Sequence[Field]) -> Change:
     """What happened to turn `old` into `new`."""
     before = {f.name: f for f in old}
@@ -76,7 +102,9 @@ def diff(old: Sequence[Field], new: Sequence[Field]) -> Change:
     both = [name for name in after if name in before]
     added = tuple(name for name in after if name not in before)
     removed = tuple(name for name in before if name not in after)
-    type_changed = tuple(name for name in both if before[name].type != after[name].type)
+    type_changed = tuple(name for name in both if not is_alike(before[name].type, after[name].type))
+    misread = tuple(name for name in type_changed if not widens(before[name].type, after[name].type))
+    respelled = tuple(name for name in type_changed if is_same(before[name].type, after[name].type))
     tightened = tuple(name for name in both if before[name].nullable and not after[name].nullable)
     loosened = tuple(name for name in both if not before[name].nullable and after[name].nullable)
     reordered = both != [name for name in before if name in after]
@@ -93,7 +121,7 @@ def diff(old: Sequence[Field], new: Sequence[Field]) -> Change:
     ]
     # Schemas that differ only in columns that repeat a name have to be called something.
     change_type = ChangeType.MIXED if len(kinds) > 1 else kinds[0] if kinds else ChangeType.REORDERED
-    change = Change(change_type, added, removed, type_changed, tightened, loosened, reordered)
+    change = Change(change_type, added, removed, type_changed, misread, respelled, tightened, loosened, reordered)
     return replace(change, description=_describe(before, after, change))
 
 
@@ -104,7 +132,7 @@ def widened(known: Sequence[Field], reading: Sequence[Field]) -> tuple[Field, ..
     """
     types = {f.name: f for f in reading}
     names = {f.name for f in known}
-    kept = (f if types.get(f.name, f).type == f.type else types[f.name] for f in known)
+    kept = (f if is_same(types.get(f.name, f).type, f.type) else types[f.name] for f in known)
     return (*kept, *(f for f in reading if f.name not in names))
 
 
@@ -185,7 +213,7 @@ class FieldDiff:
         if self.after is None:
             return (FieldChange.REMOVED,)
         told = (
-            (FieldChange.TYPE, self.before.type != self.after.type),
+            (FieldChange.TYPE, not is_alike(self.before.type, self.after.type)),
             (FieldChange.NULLABILITY, self.before.nullable != self.after.nullable),
             (FieldChange.MOVED, self.is_moved),
         )
@@ -194,13 +222,14 @@ class FieldDiff:
     @property
     def breaks(self) -> tuple[FieldChange, ...]:
         """Those of its changes that readers of the old schema can break on."""
-        return tuple(change for change in self.changes if change in _BREAKING or self._is_tightened(change))
+        return tuple(change for change in self.changes if self._is_breaking(change))
 
-    def _is_tightened(self, change: FieldChange) -> bool:
-        return change is FieldChange.NULLABILITY and self.before is not None and self.before.nullable
-
-
-_BREAKING = frozenset({FieldChange.REMOVED, FieldChange.TYPE})
+    def _is_breaking(self, change: FieldChange) -> bool:
+        if self.before is None or self.after is None:
+            return change is FieldChange.REMOVED
+        if change is FieldChange.TYPE:
+            return not widens(self.before.type, self.after.type)
+        return change is FieldChange.NULLABILITY and self.before.nullable
 
 
 def compare(old: Sequence[Field], new: Sequence[Field]) -> tuple[FieldDiff, ...]:

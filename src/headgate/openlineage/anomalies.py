@@ -43,7 +43,9 @@ class AnomalyFacet(Struct):
 
 
 class AnomaliesFacet(Struct):
-    anomalies: list[AnomalyFacet]
+    """Anomalies as they were sent: each is read by itself, so that one that cannot be costs no other."""
+
+    anomalies: list[Any]
     job_id: Text = UNSET
 
 
@@ -66,10 +68,22 @@ def anomalies_of(
     facet: AnomaliesFacet, name: Callable[[str, str], DatasetName | None], event_time: datetime
 ) -> Iterator[AnomalyTold]:
     """What a facet tells; of a dataset whose name cannot be one, nothing."""
-    for each in facet.anomalies[:MAX_ANOMALIES]:
+    for each in filter(None, map(_read, facet.anomalies[:MAX_ANOMALIES])):
         dataset = name(each.dataset.namespace, each.dataset.name)
         if dataset is not None and each.anomaly_type.strip():
             yield _told(each, dataset, event_time, _text(facet.job_id)[:_MAX_TYPE] or None)
+
+
+def are_readable(facet: AnomaliesFacet) -> bool:
+    """Whether all that a facet lists are anomalies."""
+    return all(_read(each) is not None for each in facet.anomalies[:MAX_ANOMALIES])
+
+
+def _read(item: Any) -> AnomalyFacet | None:
+    try:
+        return msgspec.convert(item, AnomalyFacet)
+    except (msgspec.ValidationError, OverflowError):
+        return None
 
 
 def _told(anomaly: AnomalyFacet, dataset: DatasetName, event_time: datetime, job_id: str | None) -> AnomalyTold:

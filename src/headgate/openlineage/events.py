@@ -1,6 +1,7 @@
 """The OpenLineage envelope as it travels: typed where every event needs it, facets left raw.
 
-Field names are the specification's. Decoding is one pass; `validate.py` explains what it refuses.
+Field names are the specification's. Decoding is one pass; `validate.py` explains what it refuses. Events are trees,
+so the garbage collector is kept out of them.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ Facets = dict[str, Raw]
 NO_FACETS: dict[str, Any] = {}
 
 
-class Run(Struct):
+class Run(Struct, gc=False):
     runId: UUID  # noqa: N815 - the wire's name
     facets: Facets | UnsetType = UNSET
 
 
-class Job(Struct):
+class Job(Struct, gc=False):
     namespace: str
     name: str
     facets: Facets | UnsetType = UNSET
 
 
-class Dataset(Struct):
+class Dataset(Struct, gc=False):
     namespace: str
     name: str
     facets: Facets | UnsetType = UNSET
@@ -37,7 +38,7 @@ class Dataset(Struct):
     outputFacets: Facets | UnsetType = UNSET  # noqa: N815 - the wire's name
 
 
-class Event(Struct):
+class Event(Struct, gc=False):
     eventTime: datetime  # noqa: N815 - the wire's name
     producer: str
     schemaURL: str | UnsetType = UNSET  # noqa: N815 - the wire's name

@@ -26,37 +26,37 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:[^\s]*\Z")
 MAX_NESTED_FIELDS = 20_000
 
 
-class _Base(Struct, rename={"producer": "_producer", "schema_url": "_schemaURL", "deleted": "_deleted"}):
+class _Base(Struct, rename={"producer": "_producer", "schema_url": "_schemaURL", "deleted": "_deleted"}, gc=False):
     producer: str | UnsetType = UNSET
     schema_url: str | UnsetType = UNSET
     deleted: bool | UnsetType = UNSET
 
 
-class RunRef(Struct):
+class RunRef(Struct, gc=False):
     runId: UUID  # noqa: N815 - the wire's name
 
 
-class JobRef(Struct):
+class JobRef(Struct, gc=False):
     namespace: str
     name: str
 
 
-class RootRef(Struct):
+class RootRef(Struct, gc=False):
     run: RunRef
     job: JobRef | UnsetType = UNSET
 
 
-class ParentFacet(Struct):
+class ParentFacet(Struct, gc=False):
     run: RunRef
     job: JobRef | UnsetType = UNSET
     root: RootRef | UnsetType = UNSET
 
 
-class ErrorFacet(Struct):
+class ErrorFacet(Struct, gc=False):
     message: str
 
 
-class JobTypeFacet(Struct, rename="camel"):
+class JobTypeFacet(Struct, rename="camel", gc=False):
     processing_type: str | UnsetType = UNSET
     integration: str | UnsetType = UNSET
     job_type: str | UnsetType | None = UNSET
@@ -118,7 +118,7 @@ class LifecycleFacet(Struct, rename="camel"):
     previous_identifier: JobRef | UnsetType | None = UNSET
 
 
-class StatisticsFacet(Struct, rename="camel"):
+class StatisticsFacet(Struct, rename="camel", gc=False):
     row_count: Count | UnsetType | None = UNSET
     size: Count | UnsetType | None = UNSET
     bytes: Count | UnsetType | None = UNSET
@@ -271,7 +271,7 @@ _UNREPEATED = frozenset(
 )
 
 
-class Facet(Struct, frozen=True, eq=False):
+class Facet(Struct, frozen=True, eq=False, gc=False):
     """What is known of one facet: its bytes, its base fields, and its value where we understand it."""
 
     body: bytes

@@ -1,4 +1,7 @@
-"""What one event says, as plain values: the vocabulary between the wire and the store."""
+"""What one event says, as plain values: the vocabulary between the wire and the store.
+
+None of them is ever part of a circle, so the garbage collector need not look at them.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ class ColumnSet(NamedTuple):
     edges: tuple[ColumnEdge, ...]
 
 
-class DatasetUse(Struct):
+class DatasetUse(Struct, gc=False):
     """A dataset as one event shows it: read, written, or described on its own."""
 
     dataset: DatasetName
@@ -56,7 +59,7 @@ class DatasetUse(Struct):
     sources: list[DatasetName] | None = None
 
 
-class JobFacts(Struct):
+class JobFacts(Struct, gc=False):
     """What a job's facets say, whatever run sends them."""
 
     job_facets: dict[str, bytes | None] = {}
@@ -69,7 +72,7 @@ class JobFacts(Struct):
     invalid_facets: list[str] = []
 
 
-class Metric(Struct):
+class Metric(Struct, gc=False):
     dataset: DatasetName
     direction: str
     row_count: int | None = None
@@ -77,9 +80,11 @@ class Metric(Struct):
     file_count: int | None = None
     partition_count: int | None = None
     columns: dict[str, Any] | None = None
+    # As in DatasetUse: tells partitions of one dataset apart.
+    sent_urn: str | None = None
 
 
-class TestResult(Struct):
+class TestResult(Struct, gc=False):
     dataset: DatasetName | None
     key: str
     name: str
@@ -94,7 +99,7 @@ class TestResult(Struct):
     sent_urn: str | None = None
 
 
-class Facts(Struct):
+class Facts(Struct, gc=False):
     """One accepted event, ready to be stored."""
 
     kind: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import UNSET, UnsetType
 
@@ -16,7 +16,7 @@ from headgate.domain import names
 from headgate.domain.lineage import label_of
 from headgate.domain.names import DatasetName
 from headgate.domain.quality import severity_of, status_of, test_key
-from headgate.openlineage.anomalies import anomalies_of
+from headgate.openlineage.anomalies import anomalies_of, are_readable
 from headgate.openlineage.events import NO_FACETS, Dataset
 from headgate.openlineage.facets import (
     AssertionsFacet,
@@ -29,6 +29,7 @@ from headgate.openlineage.facets import (
     StatisticsFacet,
 )
 from headgate.openlineage.facts import ColumnEdge, ColumnSet, DatasetUse, Facts, JobFacts, Metric, TestResult
+from headgate.openlineage.measurements import joined
 from headgate.openlineage.pipelines import NodeTold, PipelineTold
 from headgate.openlineage.validate import Checked, name_fits
 from headgate.pipelines.record import DatasetRef
@@ -37,7 +38,6 @@ MAX_DATASETS = 10_000
 MAX_COLUMN_BYTES = 1000
 MAX_REMEMBERED = 10_000
 Facets = Mapping[str, Facet]
-Bodies = tuple[tuple[str, Facet], ...]
 # Facets that measure or test a dataset, by where they stand, and the direction of what they measure.
 _OUTPUT_METRICS = {"outputStatistics": "output"}
 _FACET_METRICS = {
@@ -46,6 +46,21 @@ _FACET_METRICS = {
     "greatExpectations_assertions": "test",
 }
 _INPUT_METRICS = _FACET_METRICS | {"inputStatistics": "input"}
+# Facets of runs that few events have.
+_SELDOM = frozenset(
+    {
+        "errorMessage", "spark_applicationDetails", "headgate_execution", "headgate_stages", "headgate_partition",
+        "headgate_anomalies", "headgate_pipeline", "headgate_node", "headgate_alerts", "test",
+    }
+)  # fmt: skip
+_NO_FIGURES = (None,) * 5
+
+
+class _KnownUse(NamedTuple):
+    facets: Facets
+    use: DatasetUse
+    invalid: list[str]
+    is_measured: bool
 
 
 class Projector:
@@ -59,8 +74,8 @@ class Projector:
         self.rules = tuple(rules)
         self._patterns = patterns
         self.name = lru_cache(maxsize=20_000)(self._canonical)
-        self._jobs: dict[tuple[str, str], tuple[Bodies, JobFacts]] = {}
-        self._uses: dict[tuple[str, str, str], tuple[Bodies, DatasetUse, list[str]]] = {}
+        self._jobs: dict[tuple[str, str], tuple[Facets, JobFacts]] = {}
+        self._uses: dict[tuple[str, str, str, bool], _KnownUse] = {}
 
     def facts(self, checked: Checked, raw: bytes) -> Facts:
         event = checked.event
@@ -87,6 +102,7 @@ class Projector:
             for dataset in (datasets or ())[:room]:
                 self._use(facts, dataset, role)
             room = max(0, room - len(datasets or ()))
+        facts.metrics = joined(facts.metrics)
         self._attribute_tests(facts)
         self._partition_context(facts)
         return facts
@@ -101,18 +117,18 @@ class Projector:
         if not facets:
             return
         assert facts.job is not None
-        bodies = tuple(facets.items())
         known = self._jobs.get(facts.job)
-        if known is None or known[0] != bodies:
+        if known is None or known[0] != facets:
             if len(self._jobs) >= MAX_REMEMBERED:
                 self._jobs.clear()
-            known = self._jobs[facts.job] = (bodies, self._new_job(facets))
+            known = self._jobs[facts.job] = (facets, self._new_job(facets))
         job = known[1]
         facts.job_facets, facts.job_facets_hash = job.job_facets, job.job_facets_hash
         facts.job_type, facts.processing_type, facts.integration = job.job_type, job.processing_type, job.integration
         facts.is_test = job.is_test
         facts.edges = None if job.edges is None else list(job.edges)
-        facts.invalid_facets.extend(job.invalid_facets)
+        if job.invalid_facets:
+            facts.invalid_facets.extend(job.invalid_facets)
 
     def _new_job(self, facets: Facets) -> JobFacts:
         found = JobFacts()
@@ -148,6 +164,10 @@ class Projector:
             if parent.root:
                 facts.root_run = parent.root.run.runId
                 facts.root_job = (parent.root.job.namespace, parent.root.job.name) if parent.root.job else None
+        if not _SELDOM.isdisjoint(facets):
+            self._seldom_facets(facts, facets)
+
+    def _seldom_facets(self, facts: Facts, facets: Facets) -> None:
         if (raw := facets.get("errorMessage")) and (error := _value(facts, "errorMessage", raw)):
             facts.error = error.message
         for name in ("spark_applicationDetails", "headgate_execution", "headgate_stages"):
@@ -159,6 +179,8 @@ class Projector:
             facts.partition_key = _text(partition.key)
         if (raw := facets.get("headgate_anomalies")) and (found := _value(facts, "headgate_anomalies", raw)):
             facts.anomalies = list(anomalies_of(found, self._fitting, facts.event_time))
+            if not are_readable(found):
+                facts.invalid_facets.append("headgate_anomalies")
         self._pipeline_facets(facts, facets)
         if raw := facets.get("test"):
             facts.is_test = True
@@ -221,31 +243,33 @@ class Projector:
 
     def _use(self, facts: Facts, dataset: Dataset, role: str) -> None:
         facets: Facets = dataset.facets or NO_FACETS  # type: ignore[assignment]  # read by validation
-        use = self._content(facts, dataset, role, facets)
-        if dataset.inputFacets or dataset.outputFacets or facets:
+        known = self._content(facts, dataset, role, facets)
+        use = known.use
+        if use.origin_run is not None:
+            facts.run_id = facts.run_id or use.origin_run
+        if facts.event_type != "START" and (known.is_measured or dataset.inputFacets or dataset.outputFacets):
             inputs: Facets = dataset.inputFacets or NO_FACETS  # type: ignore[assignment]  # as above
             outputs: Facets = dataset.outputFacets or NO_FACETS  # type: ignore[assignment]  # as above
             self._measure(facts, use, facets, inputs, outputs)
         facts.uses.append(use)
 
-    def _content(self, facts: Facts, dataset: Dataset, role: str, facets: Facets) -> DatasetUse:
+    def _content(self, facts: Facts, dataset: Dataset, role: str, facets: Facets) -> _KnownUse:
         """What the facets say of the dataset itself. A job's next run mostly says the same: remember it."""
-        key = (role, dataset.namespace, dataset.name)
-        bodies = tuple(facets.items())
+        # What a START says of a dataset is often not what the end does.
+        key = (role, dataset.namespace, dataset.name, facts.event_type == "START")
         known = self._uses.get(key)
         # The reader gives the same object for the same bytes, so this compares identities.
-        if known is not None and known[0] == bodies:
-            facts.invalid_facets.extend(known[2])
-            use = known[1]
-        else:
-            before = len(facts.invalid_facets)
-            use = self._new_use(facts, dataset, role, facets)
-            if len(self._uses) >= MAX_REMEMBERED:
-                self._uses.clear()
-            self._uses[key] = (bodies, use, facts.invalid_facets[before:])
-        if use.origin_run is not None:
-            facts.run_id = facts.run_id or use.origin_run
-        return use
+        if known is not None and known.facets == facets:
+            if known.invalid:
+                facts.invalid_facets.extend(known.invalid)
+            return known
+        before = len(facts.invalid_facets)
+        use = self._new_use(facts, dataset, role, facets)
+        if len(self._uses) >= MAX_REMEMBERED:
+            self._uses.clear()
+        known = _KnownUse(facets, use, facts.invalid_facets[before:], not facets.keys().isdisjoint(_FACET_METRICS))
+        self._uses[key] = known
+        return known
 
     def _new_use(self, facts: Facts, dataset: Dataset, role: str, facets: Facets) -> DatasetUse:
         name = self.name(dataset.namespace, dataset.name)
@@ -286,8 +310,6 @@ class Projector:
             use.origin_run = origin.run_id
 
     def _measure(self, facts: Facts, use: DatasetUse, facets: Facets, inputs: Facets, outputs: Facets) -> None:
-        if facts.event_type == "START":
-            return
         for group, directions in ((outputs, _OUTPUT_METRICS), (inputs, _INPUT_METRICS), (facets, _FACET_METRICS)):
             for name in group:
                 direction = directions.get(name)
@@ -299,21 +321,19 @@ class Projector:
                     if isinstance(value, AssertionsFacet):
                         facts.tests.extend(_assertions(use.dataset, value, facts.event_type))
                     else:
-                        self._metric(facts, use.dataset, direction, value)
+                        self._metric(facts, use, direction, value)
 
-    def _metric(self, facts: Facts, dataset: DatasetName, direction: str, value: StatisticsFacet) -> None:
-        metric = Metric(
-            dataset,
-            direction,
-            row_count=_number(value.row_count),
-            byte_size=_number(value.size) if _number(value.size) is not None else _number(value.bytes),
-            file_count=_number(value.file_count),
-            partition_count=_number(value.partition_count),
-            columns=value.column_metrics or None,
+    def _metric(self, facts: Facts, use: DatasetUse, direction: str, value: StatisticsFacet) -> None:
+        size = _number(value.size)
+        figures = (
+            _number(value.row_count),
+            size if size is not None else _number(value.bytes),
+            _number(value.file_count),
+            _number(value.partition_count),
+            value.column_metrics or None,
         )
-        figures = (metric.row_count, metric.byte_size, metric.file_count, metric.partition_count, metric.columns)
-        if any(figure is not None for figure in figures):
-            facts.metrics.append(metric)
+        if figures != _NO_FIGURES:
+            facts.metrics.append(Metric(use.dataset, direction, *figures, sent_urn=use.sent_urn))
 
     def _column_edges(self, facet: ColumnLineageFacet) -> Iterable[ColumnEdge]:
         merged: dict[tuple[tuple[str, str], str, str], ColumnEdge] = {}
@@ -347,10 +367,11 @@ class Projector:
 
     def _partition_context(self, facts: Facts) -> None:
         if facts.partition_context is None:
-            contexts = [use.context for use in facts.uses if use.context]
-            # Outputs stand last; the first of them speaks for the run, else the first input.
-            outputs = [use.context for use in facts.uses if use.context and use.role == "output"]
-            facts.partition_context = next(iter(outputs or contexts), None)
+            contexts = [use for use in facts.uses if use.context]
+            if contexts:
+                # Outputs stand last; the first of them speaks for the run, else the first input.
+                outputs = [use for use in contexts if use.role == "output"]
+                facts.partition_context = (outputs or contexts)[0].context
 
 
 def _value(facts: Facts | JobFacts, name: str, facet: Facet) -> Any:

@@ -35,7 +35,7 @@ _AS_BRACES = bytes.maketrans(b"[]", b"{}")
 STRICT = Rules()
 
 
-class Checked(Struct, frozen=True, eq=False):
+class Checked(Struct, frozen=True, eq=False, gc=False):
     """An acceptable event and how it was read. Its facets are `Facet` values now."""
 
     event: Event

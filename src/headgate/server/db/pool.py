@@ -117,6 +117,7 @@ class Database:
                         timeout=self._timeout_s,
                         command_timeout=60,
                         init=become_application,
+                        reset=_leave_as_it_is,
                         server_settings={"search_path": SCHEMA, "application_name": "headgate", "timezone": "UTC"},
                     )
         return self._pool
@@ -124,6 +125,10 @@ class Database:
 
 async def set_organization(conn: Connection, organization_id: UUID) -> None:
     await conn.execute("SELECT set_config('headgate.organization_id', $1, true)", str(organization_id))
+
+
+async def _leave_as_it_is(conn: Connection) -> None:
+    """What a transaction sets ends with it, and who listens stops: to reset all would be a round trip for nothing."""
 
 
 async def become_application(conn: Connection) -> None:

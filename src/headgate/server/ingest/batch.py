@@ -14,7 +14,7 @@ from headgate.openlineage.packing import pack
 from headgate.server.ingest.memory import NameKey
 
 
-class Prepared(Struct):
+class Prepared(Struct, gc=False):
     """An event ready to be written: its facts, its key and its bytes, packed."""
 
     facts: Facts

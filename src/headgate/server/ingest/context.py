@@ -13,7 +13,7 @@ from headgate.domain.names import DatasetName
 from headgate.openlineage.facts import Facts
 from headgate.server.db.pool import Connection
 from headgate.server.db.queries import Queries
-from headgate.server.ingest.memory import GroupMemory, NameKey, Touches
+from headgate.server.ingest.memory import GroupMemory, NameKey, Touches, UseKey, use_order
 from headgate.server.queue import NewTask, enqueue
 
 Q = Queries("headgate.server.ingest")
@@ -39,6 +39,8 @@ class Context:
         self.touches = touches
         # The schemas that this group shows last, by dataset and time.
         self.shown: dict[tuple[UUID, datetime | None], bytes] = {}
+        # Uses whose schema is the one that is known, in other words.
+        self.respelled: set[UseKey] = set()
 
     def job_id(self, facts: Facts) -> UUID | None:
         return None if facts.job is None else self.ids.jobs[facts.job]
@@ -78,8 +80,8 @@ class Context:
 
 async def write_touches(conn: Connection, organization_id: UUID, touches: Touches) -> None:
     """Write when known uses and edges were last seen."""
-    uses = [(*key, *touches.uses[key]) for key in sorted(touches.uses, key=str)]
-    edges = [(*key, *touches.edges[key]) for key in sorted(touches.edges)]
+    uses = [(*key, *times) for key, times in sorted(touches.uses.items(), key=lambda use: use_order(use[0]))]
+    edges = [(*key, *times) for key, times in sorted(touches.edges.items())]
     await conn.execute(Q.touch_lineage, organization_id, *as_columns(uses, 8), *as_columns(edges, 7))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from uuid import UUID
@@ -29,6 +30,9 @@ log = logging.getLogger("headgate.ingest")
 _ATTEMPTS = 6
 _MAX_GROUP_BYTES = 32 * 1024 * 1024
 _TOUCH_S = 0.2
+# However slow the database is, writing times takes a twentieth of ours at most.
+_TOUCH_SHARE = 20
+_TOUCH_AT_LEAST_S = 2.0
 # Text or numbers that PostgreSQL cannot hold. Validation should have caught them: answer 422, not 500.
 _UNSTORABLE: tuple[type[BaseException], ...] = (
     asyncpg.DataError,
@@ -196,10 +200,14 @@ class GroupWriter:
             await self._write_group(self._take())
 
     async def _keep_touching(self) -> None:
+        pause_s = _TOUCH_S
         while True:
-            await asyncio.sleep(_TOUCH_S)
+            await asyncio.sleep(pause_s)
+            began_at = time.monotonic()
             if self._touches:
                 await self.flush_touches()
+            took_s = time.monotonic() - began_at
+            pause_s = min(max(_TOUCH_S, _TOUCH_SHARE * took_s), _TOUCH_AT_LEAST_S)
 
     def _memory(self, organization_id: UUID) -> Memory:
         memory = self._memories.get(organization_id)

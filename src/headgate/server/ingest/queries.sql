@@ -1,7 +1,7 @@
 -- name: claim_events
--- Makes the transaction the organisation's and takes the keys of new events.
-SELECT fresh, epoch
-  FROM claim_events($1, $2);
+-- Makes the transaction the organisation's, takes the keys of new events, and locks those of their runs that exist.
+SELECT fresh, epoch, held
+  FROM claim_events($1, $2, $3);
 
 -- name: lock_names
 -- Keeps every other writer of the organisation out until this transaction ends.
@@ -13,17 +13,12 @@ DELETE FROM idempotency_keys
  WHERE organization_id = $1
    AND key = ANY ($2::bytea[]);
 
--- name: lock_runs
--- Runs that exist, locked in order, with everything that further events can change.
-SELECT l.place, (l.run).*
-  FROM lock_runs($1, $2) l;
-
 -- name: store_events
--- Writes the rows of a group; see migration 0004 for the arguments.
+-- Writes the rows of a group; see migration 0016 for the arguments.
 SELECT store_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
                     $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34,
                     $35, $36, $37, $38, $39, $40, $41, $42, $43, $44, $45, $46, $47, $48, $49, $50,
-                    $51, $52, $53, $54, $55);
+                    $51, $52, $53, $54, $55, $56, $57, $58, $59);
 
 -- name: compare_uses
 -- Which uses have content that is not stored yet.
@@ -129,6 +124,7 @@ SELECT carry_lineage($1, $2, $3, $4);
 -- name: lock_schemas
 -- The current schema of each dataset, with the dataset locked in order.
 SELECT d.id AS dataset_id, d.schema_by, v.id AS version_id, v.version, v.schema_hash, v.fields, v.valid_from,
+       v.job_id,
        (SELECT max(h.schema_seen_at)
           FROM job_datasets h
          WHERE h.organization_id = d.organization_id
@@ -143,7 +139,7 @@ SELECT d.id AS dataset_id, d.schema_by, v.id AS version_id, v.version, v.schema_
 
 -- name: list_schema_history
 -- All versions of one dataset, oldest first.
-SELECT id AS version_id, version, schema_hash, fields, valid_from, valid_to
+SELECT id AS version_id, version, schema_hash, fields, valid_from, valid_to, job_id
   FROM schema_versions
  WHERE organization_id = $1
    AND dataset_id = $2

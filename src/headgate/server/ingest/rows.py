@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -15,7 +16,7 @@ from msgspec import Struct
 
 from headgate.domain.run import TERMINAL, Course, Moment, RunState
 from headgate.openlineage.facts import DatasetUse, Facts, Metric
-from headgate.server.ingest.memory import Memory, UseKey
+from headgate.server.ingest.memory import Memory, UseKey, use_order
 
 NO_RUN = UUID(int=0)
 # Changes that are news however often they happen.
@@ -52,8 +53,8 @@ def course_of(record: Mapping[str, Any] | None) -> Course:
     )
 
 
-class RunRow(Struct):
-    """A run while the events of a group are added to it; `place` is where its row stands, if it has one."""
+class RunRow(Struct, gc=False):
+    """A run while the events of a group are added to it; `place` is set if it has a row, which is locked."""
 
     run_id: UUID
     place: str | None
@@ -63,8 +64,8 @@ class RunRow(Struct):
     producer: str
     parent: UUID | None = None
     root: UUID | None = None
-    parent_job: dict[str, str] | None = None
-    root_job: dict[str, str] | None = None
+    parent_job: str | None = None
+    root_job: str | None = None
     is_test: bool = False
     processing: str | None = None
     application: str | None = None
@@ -85,8 +86,8 @@ class RunRow(Struct):
             self.job_ids.append(job_id)
         self.parent = self.parent or facts.parent_run
         self.root = self.root or facts.root_run
-        self.parent_job = self.parent_job or _named(facts.parent_job)
-        self.root_job = self.root_job or _named(facts.root_job)
+        self.parent_job = self.parent_job or as_json(facts.parent_job)
+        self.root_job = self.root_job or as_json(facts.root_job)
         self.is_test = self.is_test or facts.is_test
         self.processing = facts.processing_type or self.processing
         self.application = facts.application_id or self.application
@@ -126,14 +127,15 @@ class RunRow(Struct):
         end = self.course.end
         return end is not None and end != self.was_ended
 
-    def columns(self) -> tuple[Any, ...]:
+    def columns(self, told_by: str | None) -> tuple[Any, ...]:
+        """`told_by` is the hash of the event for which the run is judged, if it is."""
         course = self.course
         first = course.first
         return (
             self.run_id, self.place, self.has_ended_anew, self.job_id, course.state[1], course.started_at,
             course.last_event_at, course.last_activity_at, first.get(RunState.START), first.get(RunState.COMPLETE),
-            self.parent, self.root, self.processing, _uuids(self.inputs), _uuids(self.outputs),
-            self.producer, self._extra(),
+            self.parent, self.root, self.processing, as_uuids(self.inputs), as_uuids(self.outputs),
+            self.producer, self._extra(), self.parent_job, self.root_job, self.application, told_by,
         )  # fmt: skip
 
     def _extra(self) -> str | None:
@@ -145,10 +147,7 @@ class RunRow(Struct):
             "fail_at": first.get(RunState.FAIL),
             "abort_at": first.get(RunState.ABORT),
             "other_at": first.get(RunState.OTHER),
-            "parent_job": self.parent_job,
-            "root_job": self.root_job,
             "is_test": self.is_test or None,
-            "application_id": self.application,
             "partition_context": self.context,
             "error": self.error,
             "error_at": self.error_at,
@@ -178,15 +177,15 @@ def _run_row(facts: Facts, job_id: UUID, record: Mapping[str, Any] | None) -> Ru
         return RunRow(facts.run_id, None, course, job_id, [job_id], facts.producer)
     return RunRow(
         facts.run_id,
-        record["place"],
+        "held",
         course,
         record["job_id"],
         list(record["job_ids"]),
         record["producer"],
         parent=record["parent_run_id"],
         root=record["root_run_id"],
-        parent_job=_decoded(record["parent_job"]),
-        root_job=_decoded(record["root_job"]),
+        parent_job=record["parent_job"],
+        root_job=record["root_job"],
         is_test=record["is_test"],
         processing=record["processing_type"],
         application=record["application_id"],
@@ -208,7 +207,7 @@ class Content(NamedTuple):
     dataset_id: UUID
 
 
-class UseRow(Struct):
+class UseRow(Struct, gc=False):
     """What a job reads or writes, over all events of a group, and the different contents it was seen with."""
 
     job_id: UUID | None
@@ -289,7 +288,7 @@ def fold_uses(events: Sequence[Facts], runs: Mapping[UUID, RunRow], ids: Memory)
             if row is None:
                 row = rows[key] = UseRow(*key, facts.event_time, facts.event_time)
             row.add(facts, use, job_id, completed_at)
-    return [rows[key] for key in sorted(rows, key=lambda key: (key[0] or NO_RUN, key[1], key[2]))]
+    return [rows[key] for key in sorted(rows, key=use_order)]
 
 
 def run_of(facts: Facts, runs: Mapping[UUID, RunRow]) -> RunRow | None:
@@ -304,15 +303,15 @@ def completion(facts: Facts, run: RunRow | None) -> datetime | None:
 
 
 def fold_metrics(events: Sequence[Facts], ids: Memory) -> list[tuple[Any, ...]]:
-    """One a run, dataset, direction and partition: the latest event's."""
-    rows: dict[tuple[UUID, UUID, str, str], tuple[Any, ...]] = {}
+    """One a run, dataset, direction and partition: the latest event's. Without a run, each time is one of its own."""
+    rows: dict[tuple[UUID | datetime, UUID, str, str], tuple[Any, ...]] = {}
     for facts in sorted((f for f in events if f.metrics), key=_time_and_state):
         run_id = facts.run_id or NO_RUN
         job_id = None if facts.job is None else ids.jobs[facts.job]
         for metric in facts.metrics:
             dataset_id = ids.datasets[metric.dataset[:2]]
             partition_key = metric.dataset.partition_key or facts.partition_key or ""
-            rows[(run_id, dataset_id, metric.direction, partition_key)] = (
+            rows[(facts.run_id or facts.event_time, dataset_id, metric.direction, partition_key)] = (
                 dataset_id, facts.event_time, run_id, metric.direction, job_id, metric.row_count, metric.byte_size,
                 partition_key, _metric_extra(metric),
             )  # fmt: skip
@@ -320,13 +319,14 @@ def fold_metrics(events: Sequence[Facts], ids: Memory) -> list[tuple[Any, ...]]:
 
 
 def _metric_extra(metric: Metric) -> str | None:
+    if metric.file_count is None and metric.partition_count is None and metric.columns is None:
+        return None
     values = {
         "file_count": metric.file_count,
         "partition_count": metric.partition_count,
         "columns": metric.columns,
     }
-    present = {name: value for name, value in values.items() if value is not None}
-    return _encode(present).decode() if present else None
+    return _encode({name: value for name, value in values.items() if value is not None}).decode()
 
 
 def widen(span: Span | None, facts: Facts) -> Span:
@@ -341,12 +341,15 @@ def _time_and_state(facts: Facts) -> tuple[datetime, bool]:
     return facts.event_time, facts.event_type in TERMINAL
 
 
-def _uuids(ids: Iterable[UUID]) -> str:
+def as_uuids(ids: Iterable[UUID]) -> str:
+    """Ids as the text of an array."""
     return f"{{{','.join(map(str, ids))}}}"
 
 
-def _named(job: tuple[str, str] | None) -> dict[str, str] | None:
-    return None if job is None else {"namespace": job[0], "name": job[1]}
+@lru_cache(maxsize=4096)
+def as_json(job: tuple[str, str] | None) -> str | None:
+    """The name of a job as a JSON object."""
+    return None if job is None else _encode({"namespace": job[0], "name": job[1]}).decode()
 
 
 def _decoded(text: str | None) -> Any:

@@ -9,8 +9,9 @@ from uuid import UUID, uuid4
 
 import msgspec
 
-from headgate.domain.schema import INITIAL, Change, Field, diff, place, schema_hash, widened
+from headgate.domain.schema import INITIAL, Change, Field, diff, is_same_schema, place, schema_hash, widened
 from headgate.server.ingest.context import Context, Q
+from headgate.server.ingest.memory import UseKey
 from headgate.server.ingest.rows import Content
 from headgate.server.queue import DETECT_PRIORITY, NewTask, content_hash
 
@@ -26,6 +27,14 @@ class Version(msgspec.Struct):
     fields: tuple[Field, ...]
     valid_from: datetime
     valid_to: datetime | None = None
+    job_id: UUID | None = None
+
+    def says(self, row: Content) -> bool:
+        """Whether a sighting shows this version. Other jobs may call the same types by other names."""
+        schema = row.use.schema
+        assert schema is not None
+        is_same_job = row.job_id is not None and row.job_id == self.job_id
+        return schema.hash == self.hash or is_same_schema(self.fields, schema.fields, as_spelled=is_same_job)
 
 
 class Head(msgspec.Struct):
@@ -37,6 +46,7 @@ class Head(msgspec.Struct):
     closed: list[Version] = []
     opened: list[tuple[Version, Change, Content | None]] = []
     touched: bool = False
+    respelled: set[UseKey] = set()
 
 
 async def store_schemas(context: Context, contents: Sequence[Content]) -> None:
@@ -71,7 +81,9 @@ def _head(row: Any, context: Context) -> Head:
 
 
 def _version(row: Any) -> Version:
-    return Version(row["version_id"], row["version"], row["schema_hash"], _fields(row["fields"]), row["valid_from"])
+    fields = _fields(row["fields"])
+    given = (row["version_id"], row["version"], row["schema_hash"], fields, row["valid_from"])
+    return Version(*given, job_id=row["job_id"])
 
 
 def _fields(text: str) -> tuple[Field, ...]:
@@ -87,17 +99,20 @@ def _follow(head: Head, row: Content) -> bool:
     if role == "input" and (head.by or "input") != "input":
         return True
     if current is None:
-        _open(head, Version(uuid4(), 1, schema.hash, schema.fields, at), INITIAL, row)
+        _open(head, Version(uuid4(), 1, schema.hash, schema.fields, at, job_id=row.job_id), INITIAL, row)
         return True
     if at < current.valid_from:
         return False
-    if schema.hash == current.hash:
+    if current.says(row):
         head.touched = head.touched or head.by != role
         head.by = role
+        if schema.hash != current.hash:
+            head.respelled.add((row.job_id, row.dataset_id, role))
         return True
     fields = widened(current.fields, schema.fields) if role == "input" else schema.fields
     if (new_hash := schema_hash(fields)) != current.hash:
-        _replace(head, current, Version(uuid4(), current.number + 1, new_hash, fields, at), row)
+        version = Version(uuid4(), current.number + 1, new_hash, fields, at, job_id=row.job_id)
+        _replace(head, current, version, row)
     return True
 
 
@@ -121,6 +136,7 @@ def _open(head: Head, version: Version, change: Change, row: Content | None) -> 
 
 async def _write(context: Context, heads: dict[UUID, Head]) -> None:
     conn, organization_id = context.conn, context.organization_id
+    context.respelled.update(*(head.respelled for head in heads.values()))
     closed = [(id_, version.id, version.valid_to) for id_ in sorted(heads) for version in heads[id_].closed]
     opened = [(id_, *entry) for id_ in sorted(heads) for entry in heads[id_].opened]
     context.ids.changed_schemas.update(id_ for id_, head in heads.items() if head.closed)
@@ -135,9 +151,8 @@ async def _write(context: Context, heads: dict[UUID, Head]) -> None:
     if touched:
         states = [(id_, head.current.hash, head.current.valid_from, head.by) for id_, head in touched if head.current]
         await conn.execute(Q.set_dataset_schemas, organization_id, *map(list, zip(*states, strict=True)))
-    await context.follow_up(
-        [_follow_up(id_, version, row) for id_, version, change, row in opened if change != INITIAL]
-    )
+    told = [entry for entry in opened if entry[2] != INITIAL and not entry[2].is_respelling]
+    await context.follow_up([_follow_up(id_, version, row) for id_, version, _, row in told])
 
 
 def _insert_row(dataset_id: UUID, version: Version, change: Change, row: Content | None) -> tuple[Any, ...]:
@@ -164,7 +179,8 @@ async def _place_late(context: Context, row: Content) -> None:
     assert schema is not None
     records = await conn.fetch(Q.list_schema_history, organization_id, dataset_id)
     history = [_version(record) for record in records]
-    found = place([(version.valid_from, version.hash) for version in history], at, schema.hash)
+    dated = [(each.valid_from, schema.hash if each.says(row) else each.hash) for each in history]
+    found = place(dated, at, schema.hash)
     before = history[found.after - 1] if found and found.after else None
     if found is None or (row.use.role == "input" and before and widened(before.fields, schema.fields) == before.fields):
         return

@@ -602,7 +602,46 @@ ON CONFLICT ON CONSTRAINT async_task_key DO NOTHING;
 DROP FUNCTION claim_outbox(integer, integer);
 DROP TABLE outbox;
 
-CREATE OR REPLACE FUNCTION store_events(
+-- Makes the transaction the organisation's, takes the keys of new events, and locks and gives those of their runs that
+-- exist.
+DROP FUNCTION claim_events(uuid, bytea[]);
+CREATE FUNCTION claim_events(
+  p_organization uuid, p_keys bytea[], p_runs uuid[] DEFAULT '{}',
+  OUT fresh bytea[], OUT epoch bigint, OUT held job_runs[])
+  LANGUAGE plpgsql
+  SET enable_seqscan = off
+  SET enable_hashjoin = off
+  SET enable_mergejoin = off
+  SET enable_bitmapscan = off
+  SET plan_cache_mode = force_generic_plan
+  AS $$
+BEGIN
+  PERFORM set_config('headgate.organization_id', p_organization::text, true);
+  PERFORM pg_advisory_xact_lock_shared(merge_lock(p_organization));
+  WITH taken AS (
+    INSERT INTO idempotency_keys AS k (organization_id, key)
+    SELECT p_organization, u.key
+      FROM unnest(p_keys) AS u (key)
+     ORDER BY u.key
+    ON CONFLICT (organization_id, key) DO UPDATE
+       SET created_at = now()
+     WHERE k.created_at < now() - interval '24 hours'
+    RETURNING k.key
+  )
+  SELECT coalesce(array_agg(t.key), '{}') INTO fresh FROM taken t;
+  SELECT coalesce((SELECT c.epoch FROM content_epochs c WHERE c.organization_id = p_organization), 0) INTO epoch;
+  SELECT array_agg(l.run) INTO held FROM lock_runs(p_organization, p_runs) l;
+END
+$$;
+
+-- Writes the rows of a group. The last arguments have defaults for servers that do not know them yet.
+DROP FUNCTION store_events(
+  uuid, text, text[], text[], timestamptz[], uuid[], uuid[], text[], text[], bytea[], uuid[], text[], boolean[], uuid[],
+  text[], timestamptz[], timestamptz[], timestamptz[], timestamptz[], timestamptz[], uuid[], uuid[], text[], text[],
+  text[], text[], text[], uuid[], uuid[], text[], timestamptz[], timestamptz[], timestamptz[], bigint[], bigint[],
+  bigint[], timestamptz[], bytea[], timestamptz[], uuid[], uuid[], uuid[], timestamptz[], timestamptz[], timestamptz[],
+  uuid[], uuid[], timestamptz[], uuid[], text[], uuid[], bigint[], bigint[], text[], text[]);
+CREATE FUNCTION store_events(
   p_organization    uuid,
   p_tenant_code     text,
   e_kind            text[],
@@ -657,7 +696,11 @@ CREATE OR REPLACE FUNCTION store_events(
   m_rows            bigint[],
   m_bytes           bigint[],
   m_partition_key   text[],
-  m_extra           text[]
+  m_extra           text[],
+  r_parent_job      text[] DEFAULT '{}',
+  r_root_job        text[] DEFAULT '{}',
+  r_application     text[] DEFAULT '{}',
+  r_hash            text[] DEFAULT NULL
 )
   RETURNS void
   LANGUAGE plpgsql
@@ -670,6 +713,8 @@ CREATE OR REPLACE FUNCTION store_events(
 DECLARE
   held uuid[];
   written integer;
+  rewritten integer;
+  v_tenant bigint := (SELECT o.tenant_id FROM organizations o WHERE o.id = p_organization);
 BEGIN
   INSERT INTO lineage_events (organization_id, kind, event_type, event_time, run_id, job_id, producer, tenant_code,
                               outcome, reason, marks, raw)
@@ -690,54 +735,77 @@ BEGIN
                 FROM unnest(r_run, r_has_ended) AS u (run, has_ended)
                WHERE u.has_ended AND u.run = ANY (held)), ''), true);
   END IF;
-  -- One statement for new and for known runs. An UPDATE that joins them cannot find them by ctid, which row-level
-  -- security forbids, and on a table that was never analysed reads every run of the organisation instead.
-  INSERT INTO job_runs AS r (
-    organization_id, run_id, job_id, job_ids, state, started_at, last_event_at, last_activity_at, start_at,
-    running_at, complete_at, fail_at, abort_at, other_at, parent_run_id, root_run_id, parent_job, root_job, is_test,
-    processing_type, application_id, partition_context, error, error_at, input_ids, output_ids,
-    producer)
-  SELECT p_organization, u.run, u.job, coalesce((x.v).job_ids, ARRAY[u.job]), u.state, u.started_at,
-         u.last_event_at, u.activity_at, u.start_at, (x.v).running_at, u.complete_at, (x.v).fail_at, (x.v).abort_at,
-         (x.v).other_at, u.parent, u.root, (x.v).parent_job, (x.v).root_job, coalesce((x.v).is_test, false),
-         u.processing, (x.v).application_id, (x.v).partition_context, (x.v).error, (x.v).error_at,
-         u.inputs::uuid[], u.outputs::uuid[], u.producer
-    FROM unnest(r_run, r_job, r_state, r_started_at, r_last_event_at, r_activity_at, r_start_at,
-                r_complete_at, r_parent, r_root, r_processing, r_inputs, r_outputs, r_producer, r_extra)
-         AS u (run, job, state, started_at, last_event_at, activity_at, start_at, complete_at, parent, root,
-               processing, inputs, outputs, producer, extra)
-   CROSS JOIN LATERAL (SELECT CASE WHEN u.extra IS NOT NULL
-                                   THEN jsonb_populate_record(NULL::job_runs, u.extra::jsonb) END AS v OFFSET 0) x
-  ON CONFLICT (organization_id, run_id) DO UPDATE
-     SET job_ids = EXCLUDED.job_ids,
-         state = EXCLUDED.state,
-         started_at = EXCLUDED.started_at,
-         last_event_at = EXCLUDED.last_event_at,
-         last_activity_at = EXCLUDED.last_activity_at,
-         start_at = EXCLUDED.start_at,
-         running_at = EXCLUDED.running_at,
-         complete_at = EXCLUDED.complete_at,
-         fail_at = EXCLUDED.fail_at,
-         abort_at = EXCLUDED.abort_at,
-         other_at = EXCLUDED.other_at,
-         parent_run_id = EXCLUDED.parent_run_id,
-         root_run_id = EXCLUDED.root_run_id,
-         parent_job = EXCLUDED.parent_job,
-         root_job = EXCLUDED.root_job,
-         is_test = EXCLUDED.is_test,
-         processing_type = EXCLUDED.processing_type,
-         application_id = EXCLUDED.application_id,
-         partition_context = EXCLUDED.partition_context,
-         error = EXCLUDED.error,
-         error_at = EXCLUDED.error_at,
-         input_ids = EXCLUDED.input_ids,
-         output_ids = EXCLUDED.output_ids,
-         updated_at = now()
-   WHERE r.run_id = ANY (held);
+  -- Most runs are new and ordinary. What a run of one event does not spell out is as of that event. That another
+  -- writer has made one of them meanwhile, the primary key tells; the caller starts over.
+  INSERT INTO job_runs (
+    organization_id, run_id, job_id, job_ids, state, started_at, last_event_at, last_activity_at, start_at, complete_at,
+    parent_run_id, root_run_id, parent_job, root_job, processing_type, application_id, input_ids, output_ids, producer)
+  SELECT p_organization, u.run, u.job, ARRAY[u.job], u.state, coalesce(u.started_at, u.last_event_at), u.last_event_at,
+         coalesce(u.activity_at, CASE u.state WHEN 'START' THEN u.last_event_at END),
+         coalesce(u.start_at, CASE u.state WHEN 'START' THEN u.last_event_at END),
+         coalesce(u.complete_at, CASE u.state WHEN 'COMPLETE' THEN u.last_event_at END),
+         u.parent, u.root, u.parent_job::jsonb, u.root_job::jsonb, u.processing, u.application, u.inputs::uuid[],
+         u.outputs::uuid[], u.producer
+    FROM unnest(r_run, r_place, r_job, r_state, r_started_at, r_last_event_at, r_activity_at, r_start_at,
+                r_complete_at, r_parent, r_root, r_processing, r_inputs, r_outputs, r_producer, r_extra, r_parent_job,
+                r_root_job, r_application)
+         AS u (run, place, job, state, started_at, last_event_at, activity_at, start_at, complete_at, parent, root,
+               processing, inputs, outputs, producer, extra, parent_job, root_job, application)
+   WHERE u.place IS NULL AND u.extra IS NULL;
   GET DIAGNOSTICS written = ROW_COUNT;
-  IF written <> cardinality(r_run) THEN
-    -- Another writer made a run between the caller's look and this insert. The caller starts over.
-    RAISE EXCEPTION 'a run was made by another writer' USING ERRCODE = 'HG002';
+  IF written < cardinality(r_run) THEN
+    -- One statement for unusual and for known runs. An UPDATE that joins them cannot find them by ctid, which row-level
+    -- security forbids, and on a table that was never analysed reads every run of the organisation instead.
+    INSERT INTO job_runs AS r (
+      organization_id, run_id, job_id, job_ids, state, started_at, last_event_at, last_activity_at, start_at,
+      running_at, complete_at, fail_at, abort_at, other_at, parent_run_id, root_run_id, parent_job, root_job, is_test,
+      processing_type, application_id, partition_context, error, error_at, input_ids, output_ids,
+      producer)
+    SELECT p_organization, u.run, u.job, coalesce((x.v).job_ids, ARRAY[u.job]), u.state, u.started_at,
+           u.last_event_at, u.activity_at, u.start_at, (x.v).running_at, u.complete_at, (x.v).fail_at,
+           (x.v).abort_at, (x.v).other_at, u.parent, u.root, coalesce(u.parent_job::jsonb, (x.v).parent_job),
+           coalesce(u.root_job::jsonb, (x.v).root_job), coalesce((x.v).is_test, false), u.processing,
+           coalesce(u.application, (x.v).application_id), (x.v).partition_context, (x.v).error, (x.v).error_at,
+           u.inputs::uuid[], u.outputs::uuid[], u.producer
+      FROM unnest(r_run, r_place, r_job, r_state, r_started_at, r_last_event_at, r_activity_at, r_start_at,
+                  r_complete_at, r_parent, r_root, r_processing, r_inputs, r_outputs, r_producer, r_extra,
+                  r_parent_job, r_root_job, r_application)
+           AS u (run, place, job, state, started_at, last_event_at, activity_at, start_at, complete_at, parent, root,
+                 processing, inputs, outputs, producer, extra, parent_job, root_job, application)
+     CROSS JOIN LATERAL (SELECT CASE WHEN u.extra IS NOT NULL
+                                     THEN jsonb_populate_record(NULL::job_runs, u.extra::jsonb) END AS v OFFSET 0) x
+     WHERE u.place IS NOT NULL OR u.extra IS NOT NULL
+    ON CONFLICT (organization_id, run_id) DO UPDATE
+       SET job_ids = EXCLUDED.job_ids,
+           state = EXCLUDED.state,
+           started_at = EXCLUDED.started_at,
+           last_event_at = EXCLUDED.last_event_at,
+           last_activity_at = EXCLUDED.last_activity_at,
+           start_at = EXCLUDED.start_at,
+           running_at = EXCLUDED.running_at,
+           complete_at = EXCLUDED.complete_at,
+           fail_at = EXCLUDED.fail_at,
+           abort_at = EXCLUDED.abort_at,
+           other_at = EXCLUDED.other_at,
+           parent_run_id = EXCLUDED.parent_run_id,
+           root_run_id = EXCLUDED.root_run_id,
+           parent_job = EXCLUDED.parent_job,
+           root_job = EXCLUDED.root_job,
+           is_test = EXCLUDED.is_test,
+           processing_type = EXCLUDED.processing_type,
+           application_id = EXCLUDED.application_id,
+           partition_context = EXCLUDED.partition_context,
+           error = EXCLUDED.error,
+           error_at = EXCLUDED.error_at,
+           input_ids = EXCLUDED.input_ids,
+           output_ids = EXCLUDED.output_ids,
+           updated_at = now()
+     WHERE r.run_id = ANY (held);
+    GET DIAGNOSTICS rewritten = ROW_COUNT;
+    IF written + rewritten <> cardinality(r_run) THEN
+      -- Another writer made a run between the caller's look and this insert. The caller starts over.
+      RAISE EXCEPTION 'a run was made by another writer' USING ERRCODE = 'HG002';
+    END IF;
   END IF;
   IF cardinality(held) > 0 THEN
     PERFORM set_config('headgate.correcting_runs', '', true);
@@ -795,39 +863,25 @@ BEGIN
   END IF;
 
   -- Follow-ups: runs that ended or brought measurements are judged, those that failed are looked into. A run is judged
-  -- again when an event says more of it, also one that comes late: how it ended and what was measured are parts of the
-  -- key. Measurements are grouped by run, not looked for once a run: a group may have thousands of both.
+  -- again when an event says more of it, also one that comes late: the hash is that event's. A server that gives none
+  -- has its runs judged by how they ended.
   INSERT INTO async_task (organization_id, task_type, tenant_id, tenant_code, resource_type, resource_id, content_hash,
-                          payload, priority)
-  SELECT o.id, f.type, o.tenant_id, o.tenant_code, f.resource_type, f.resource_id, f.hash, f.payload,
-         -- What is unusual is evidence, so it is known before causes are looked for.
-         CASE f.type WHEN 'DETECT' THEN 50 ELSE 60 END
-    FROM (SELECT 'DETECT' AS type, 'RUN' AS resource_type, u.run::text AS resource_id,
-                 content_hash(u.run::text, max(u.state), max(u.last_event_at)::text, sum(u.measured)::text) AS hash,
-                 jsonb '{}' AS payload
-            FROM (SELECT r.run, r.has_ended AS is_judged, r.state, r.last_event_at, NULL::bigint AS measured
-                    FROM unnest(r_run, r_has_ended, r_state, r_last_event_at)
-                         AS r (run, has_ended, state, last_event_at)
-                   UNION ALL
-                  SELECT m.run, true, NULL, NULL, hashtextextended(m::text, 0)
-                    FROM unnest(m_run, m_dataset, m_at, m_direction, m_partition_key, m_rows, m_bytes, m_extra)
-                         AS m (run, dataset, at, direction, partition_key, rows, bytes, extra)
-                   WHERE m.run <> '00000000-0000-0000-0000-000000000000') u
-           GROUP BY u.run
-          HAVING bool_or(u.is_judged)
-          UNION ALL
-          SELECT 'CORRELATE', 'RUN', u.run::text, content_hash(u.run::text, u.state),
-                 jsonb_build_object('kind', 'run_failed')
-            FROM unnest(r_run, r_has_ended, r_state) AS u (run, has_ended, state)
-           WHERE u.has_ended AND u.state IN ('FAIL', 'ABORT')
-          UNION ALL
-          SELECT 'DETECT', 'DATASET', m.dataset::text,
-                 content_hash(m.dataset::text, sum(hashtextextended(m::text, 0))::text), jsonb '{}'
-            FROM unnest(m_run, m_dataset, m_at, m_direction, m_partition_key, m_rows, m_bytes, m_extra)
-                 AS m (run, dataset, at, direction, partition_key, rows, bytes, extra)
-           WHERE m.run = '00000000-0000-0000-0000-000000000000'
-           GROUP BY m.dataset) f
-   CROSS JOIN (SELECT x.id, x.tenant_id, x.tenant_code FROM organizations x WHERE x.id = p_organization) o
+                          priority)
+  SELECT p_organization, 'DETECT', v_tenant, p_tenant_code, 'RUN', u.run::text,
+         coalesce(u.hash, content_hash(u.run::text, u.state, u.last_event_at::text)), 50
+    FROM unnest(r_run, r_hash, r_has_ended, r_state, r_last_event_at) AS u (run, hash, has_ended, state, last_event_at)
+   WHERE u.hash IS NOT NULL OR (r_hash IS NULL AND u.has_ended)
   ON CONFLICT ON CONSTRAINT async_task_key DO NOTHING;
+
+  IF r_state && ARRAY['FAIL', 'ABORT'] THEN
+    -- What is unusual is evidence, so it is known before causes are looked for.
+    INSERT INTO async_task (organization_id, task_type, tenant_id, tenant_code, resource_type, resource_id,
+                            content_hash, payload, priority)
+    SELECT p_organization, 'CORRELATE', v_tenant, p_tenant_code, 'RUN', u.run::text,
+           content_hash(u.run::text, u.state), jsonb_build_object('kind', 'run_failed'), 60
+      FROM unnest(r_run, r_has_ended, r_state) AS u (run, has_ended, state)
+     WHERE u.has_ended AND u.state IN ('FAIL', 'ABORT')
+    ON CONFLICT ON CONSTRAINT async_task_key DO NOTHING;
+  END IF;
 END
 $$;
