@@ -38,6 +38,7 @@ REASONS = {
     "drops": "earlier drops widen plain's band for a month, beside the point itself, which hides a seventh",
     "null shares": "the point itself widens plain's band by a quarter, which also hides a fifth of what is planted",
     "durations": "slow runs widen plain's band for a month, beside the point itself, which hides a seventh",
+    "once a week": "plain has five points at most, the point itself among them, which hides two thirds",
 }
 
 

@@ -3,7 +3,8 @@
 Each family is drawn from numbers of its own, so that a seed gives the same series again.
 A planted anomaly is one that a person who knew the series would see: at least five standard deviations of its noise
 off, and at least a sixth of its value. After a shift of level the first point is the anomaly, the next four are not
-counted (whether they are still news is a matter of taste), and from then on the level is the usual one.
+counted (whether they are still news is a matter of taste), and from then on the level is the usual one. What a person
+called a false alarm is not counted either.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from headgate.domain.band import Metric
 
 DAYS = 120
+HOURS = 24 * 21
+KNOWN_DAYS = 3
+WEEKS = 60
 # No side judges fewer than five points, so that nothing is planted among them.
 FIRST = 6
 SETTLING = 4
@@ -25,7 +30,10 @@ _BEGIN = datetime(2026, 1, 1, 6, tzinfo=UTC)
 
 @dataclass
 class Series:
-    """A metric's points with the places of anomalies, and of points that are not counted either way."""
+    """A metric's points with the places of anomalies, and of points that are not counted either way.
+
+    `rows` are how many each is a share of; `forgiven` are those that a person calls false alarms.
+    """
 
     family: str
     metric: Metric = Metric.row_count
@@ -33,6 +41,8 @@ class Series:
     values: list[float] = field(default_factory=list)
     wrong: set[int] = field(default_factory=set)
     uncounted: set[int] = field(default_factory=set)
+    rows: list[int] = field(default_factory=list)
+    forgiven: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -199,11 +209,106 @@ def _poisson(chance: random.Random, usual: float) -> int:
     return count
 
 
+def _working_hours(chance: random.Random, series: Series) -> None:
+    """A point an hour, with more in twelve hours of the day; of every second the weekends are like nights."""
+    shape, night, opens = _steady(chance), chance.uniform(0.05, 0.6), chance.randint(0, 23)
+    noise, has_weekends, wrong = chance.uniform(0.02, 0.08), chance.random() < 0.5, _places(chance, HOURS, 0.01)
+    for hour in range(HOURS):
+        at = _BEGIN + timedelta(hours=hour)
+        is_open = (at.hour - opens) % 24 < 12 and not (has_weekends and at.weekday() > 4)
+        usual = shape.level * (1.0 if is_open else night)
+        # On the first days nobody knows the hours.
+        is_wrong = hour in wrong and hour >= 24 * KNOWN_DAYS
+        value = _either(chance, usual, noise) if is_wrong else max(0.0, round(usual * chance.gauss(1, noise)))
+        _add_at(series, at, value, is_wrong=is_wrong)
+
+
+def _hourly_shift(chance: random.Random, series: Series) -> None:
+    """A point an hour, and a level that changes for good."""
+    shape, shift = _steady(chance), chance.randint(5 * 24, 12 * 24)
+    factor = chance.choice((chance.uniform(1.8, 4.0), chance.uniform(0.3, 0.5)))
+    series.uncounted.update(range(shift + 1, shift + 1 + SETTLING))
+    for hour in range(HOURS):
+        value = round(shape.drawn(chance, 0) * (factor if hour >= shift else 1.0))
+        _add_at(series, _BEGIN + timedelta(hours=hour), value, is_wrong=hour == shift)
+
+
+def _first_load(chance: random.Random, series: Series) -> None:
+    """All there is on the first day, and what is new on each day after it."""
+    shape, wrong = _steady(chance), _places(chance, DAYS, 0.03)
+    for day in range(DAYS):
+        value = _either(chance, shape.usual(day), shape.noise) if day in wrong else shape.drawn(chance, day)
+        _add(series, day, value if day else value * 10 ** chance.uniform(1, 3), is_wrong=day in wrong)
+
+
+def _forgiven(chance: random.Random, series: Series) -> None:
+    """One day is loaded once more, with all that there ever was, and a person says that this was right."""
+    shape, wrong, reload = _steady(chance), _places(chance, DAYS, 0.03), chance.randint(15, 60)
+    series.forgiven, series.uncounted = {reload}, {reload}
+    for day in range(DAYS):
+        value = _either(chance, shape.usual(day), shape.noise) if day in wrong else shape.drawn(chance, day)
+        factor = 10 ** chance.uniform(1, 3) if day == reload else 1.0
+        _add(series, day, round(value * factor), is_wrong=day in wrong - {reload})
+
+
+def _small_constant(chance: random.Random, series: Series) -> None:
+    """A table of a few rows that are always the same; wrong is that they are gone, or most of them."""
+    rows, wrong = chance.randint(2, 40), _places(chance, DAYS, 0.02)
+    for day in range(DAYS):
+        left = 0 if chance.random() < 0.5 else chance.randint(0, max(0, math.ceil(rows / 2) - 1))
+        _add(series, day, left if day in wrong else rows, is_wrong=day in wrong)
+
+
+def _few_nulls(chance: random.Random, series: Series) -> None:
+    """Share of nulls in a column of ten to two hundred rows: chance makes much of it; wrong is most of them lost."""
+    series.metric = Metric.null_share
+    rows, usual, wrong = chance.choice((10, 20, 50, 200)), chance.uniform(0.002, 0.03), _places(chance, DAYS, 0.02)
+    for day in range(DAYS):
+        size = max(5, round(chance.gauss(rows, 0.1 * rows)))
+        share = chance.uniform(0.5, 1.0) if day in wrong else usual
+        series.rows.append(size)
+        _add(series, day, sum(chance.random() < share for _ in range(size)) / size, is_wrong=day in wrong)
+
+
+def _never_null(chance: random.Random, series: Series) -> None:
+    """A column of a large table that has no nulls; wrong is that one in a hundred is one."""
+    series.metric = Metric.null_share
+    rows, wrong = round(10 ** chance.uniform(5, 7)), _places(chance, DAYS, 0.02)
+    for day in range(DAYS):
+        # The first anomaly is planted where it is known that there are none.
+        is_wrong = day in wrong and day > 10
+        series.rows.append(rows)
+        _add(series, day, chance.uniform(0.008, 0.03) if is_wrong else 0.0, is_wrong=is_wrong)
+
+
+def _once_a_week(chance: random.Random, series: Series) -> None:
+    """A point a week."""
+    shape, wrong = _steady(chance), _places(chance, WEEKS, 0.03)
+    for week in range(WEEKS):
+        value = _either(chance, shape.level, shape.noise) if week in wrong else shape.drawn(chance, 0)
+        _add(series, 7 * week, value, is_wrong=week in wrong)
+
+
+def _summer_time(chance: random.Random, series: Series) -> None:
+    """A weekly season by the clock of Berlin, about midnight of UTC, over the change to summer time."""
+    shape, wrong = _weekly(chance), _places(chance, DAYS, 0.02)
+    minute, jitter = chance.choice((30, 60, 90)), chance.choice((0.0, 4.0))
+    for day in range(DAYS):
+        date = _BEGIN + timedelta(days=day)
+        local = datetime(date.year, date.month, date.day, minute // 60, minute % 60, tzinfo=ZoneInfo("Europe/Berlin"))
+        at = local.astimezone(UTC) + timedelta(minutes=chance.gauss(0, jitter))
+        value = _either(chance, shape.usual(day), shape.noise) if day in wrong else shape.drawn(chance, day)
+        _add_at(series, at, value, is_wrong=day in wrong)
+
+
 def _add(series: Series, day: int, value: float, *, is_wrong: bool) -> None:
-    place = len(series.values)
+    _add_at(series, _BEGIN + timedelta(days=day), value, is_wrong=is_wrong)
+
+
+def _add_at(series: Series, at: datetime, value: float, *, is_wrong: bool) -> None:
     if is_wrong:
-        series.wrong.add(place)
-    series.times.append(_BEGIN + timedelta(days=day))
+        series.wrong.add(len(series.values))
+    series.times.append(at)
     series.values.append(value)
 
 
@@ -224,6 +329,15 @@ FAMILIES: dict[str, Draw] = {
     "skewed": _skewed,
     "null shares": _nulls,
     "durations": _durations,
+    "working hours": _working_hours,
+    "hourly shift": _hourly_shift,
+    "large first load": _first_load,
+    "forgiven reload": _forgiven,
+    "small constant": _small_constant,
+    "few nulls": _few_nulls,
+    "never null": _never_null,
+    "once a week": _once_a_week,
+    "summer time": _summer_time,
 }
 
 

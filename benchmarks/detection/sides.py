@@ -6,20 +6,25 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 from benchmarks.detection.families import Series
-from headgate.domain.band import Metric, Point, Policy, judge
+from headgate.domain.band import MAX_REACH_DAYS, Metric, Point, Policy, judge
 from headgate.domain.metric import mean, sample_stddev
 
 WINDOW = timedelta(days=30)
+REACH = timedelta(days=MAX_REACH_DAYS)
 Judge = Callable[[Series], Iterator[bool]]
 
 
 def ours(series: Series, policy: Policy | None = None) -> Iterator[bool]:
     """Point by point, as they come in: each verdict decides what the next ones learn from."""
     history: list[Point] = []
-    for at, value in zip(series.times, series.values, strict=True):
-        verdict = judge(series.metric, history, at, value, policy or Policy())
-        history.append(Point(at, value, verdict.is_outside))
-        while history[0].at <= at - WINDOW:
+    sizes: list[Point] = []
+    for place, (at, value) in enumerate(zip(series.times, series.values, strict=True)):
+        rows = judge(Metric.row_count, sizes, at, series.rows[place]) if series.rows else None
+        verdict = judge(series.metric, history, at, value, policy or Policy(), rows=rows)
+        history.append(Point(at, value, verdict.is_outside and place not in series.forgiven))
+        if rows is not None:
+            sizes.append(Point(at, rows.value, rows.is_outside))
+        while history[0].at <= at - REACH:
             history.pop(0)
         yield verdict.is_anomalous
 

@@ -83,6 +83,8 @@ class Settings(BaseSettings):
     alert_allow_private: Annotated[tuple[Network, ...], NoDecode] = ()
     # How long it can be seen what became of alerts; longer than the longest window, which looks back at it.
     alert_history_days: int = Field(default=365, ge=31, le=36_500)
+    # How long anomalies can be seen after they were closed.
+    anomaly_days: int = Field(default=365, ge=31, le=36_500)
     # How long incidents can be seen after they ended.
     incident_days: int = Field(default=365, ge=31, le=36_500)
     log_level: str = "info"

@@ -202,6 +202,20 @@ class TestMarks:
     def test_what_a_mark_does_not_cover_is_one(self, mark: Mark) -> None:
         assert judge(ROWS, self.HISTORY, self.AT, 5000, marks=[mark]).state == "anomalous"
 
+    @pytest.mark.parametrize(
+        ("side", "value", "state"),
+        [
+            ("spike", 5000, "expected"),
+            ("spike", 10, "anomalous"),
+            ("drop", 10, "expected"),
+            ("drop", 5000, "anomalous"),
+            (None, 10, "expected"),
+        ],
+    )
+    def test_one_with_a_side_is_for_that_side(self, side: str | None, value: float, state: str) -> None:
+        mark = Mark("once", at=self.AT, side=side)
+        assert judge(ROWS, self.HISTORY, self.AT, value, marks=[mark]).state == state
+
     def test_what_is_normal_stays_normal(self) -> None:
         assert judge(ROWS, self.HISTORY, self.AT, 1000, marks=[Mark("once", at=self.AT)]).state == "normal"
 
@@ -210,10 +224,13 @@ class TestMarks:
         assert judge(ROWS, self.HISTORY, self.AT + 2 * DAY, 1000, marks=[since]).points == 17
 
     def test_an_expected_point_is_not_learnt_from(self) -> None:
-        history = [*self.HISTORY, Point(self.AT, 50_000)]
-        marked = judge(ROWS, history, self.AT + DAY, 5000, marks=[Mark("once", at=self.AT)])
+        history = [*self.HISTORY, Point(self.AT, 1300)]
+        marked = judge(ROWS, history, self.AT + DAY, 1200, marks=[Mark("once", at=self.AT)])
         assert (marked.state, marked.points) == ("anomalous", 20)
-        assert judge(ROWS, history, self.AT + DAY, 5000).state == "normal"
+        assert (judge(ROWS, history, self.AT + DAY, 1200).state, judge(ROWS, history, self.AT + DAY, 1200).points) == (
+            "normal",
+            21,
+        )
 
     @pytest.mark.parametrize(
         ("fields", "told"),
@@ -223,6 +240,7 @@ class TestMarks:
             ({"kind": "weekday"}, "weekday is None"),
             ({"kind": "until", "at": AT}, "until is None"),
             ({"kind": "weekday", "weekday": 7}, "weekday is 7"),
+            ({"kind": "once", "at": AT, "side": "up"}, "side is 'up'"),
             ({"kind": "once", "at": AT.replace(tzinfo=None)}, "has no time zone"),
         ],
         ids=lambda case: str(case)[:20],
@@ -294,6 +312,37 @@ class TestSeverity:
         policy = Policy(spike_severity=Severity.INFO, drop_severity=Severity.WARNING)
         assert verdict([1000] * 10, 5000, policy).severity is Severity.INFO
         assert verdict([1000] * 10, 0, policy).severity is Severity.WARNING
+
+
+class TestReason:
+    """A sentence says what decided."""
+
+    def test_what_is_within_the_band_is_told_with_the_band(self) -> None:
+        found = verdict([1, 0, 2, 1, 0, 1, 3, 1], 5)
+        assert found.state == "normal"
+        assert found.reason == "5 rows are within 0 to 8.4, around the 8-day mean of 1.1"
+
+    def test_percentiles_are_told_by_where_their_band_ends(self) -> None:
+        found = verdict([100.0] * 10, 1000, Policy(method="percentile"))
+        told = "1,000 rows are above 132, where the band by percentiles around the 10-day median of 100 ends"
+        assert found.reason == told
+
+    @pytest.mark.parametrize("method", ["sigma", "percentile"])
+    def test_what_is_outside_has_a_score_beyond_the_width_of_the_band(self, method: str) -> None:
+        chance = random.Random(4)
+        for _ in range(200):
+            values = [round(1000 * math.exp(chance.gauss(0, 0.5))) for _ in range(20)]
+            found = verdict(values, round(1000 * math.exp(chance.gauss(0, 2))), Policy(method=method, drop_share=1))
+            assert found.score is not None
+            if found.state == "anomalous":
+                assert abs(found.score) >= 3, found.reason
+
+    def test_a_series_by_factors_is_told_by_its_geometric_mean(self) -> None:
+        values = [1000, 2000, 1000, 4000, 1000, 2000, 1000, 8000, 1000, 2000, 1000, 4000, 1000]
+        found = verdict(values, 200_000, Policy(seasonality="off"))
+        middle = math.exp(mean([math.log(value) for value in values]) or 0)
+        assert found.expected == pytest.approx(middle)
+        assert f"above the 13-day geometric mean of {middle:,.0f} on a logarithmic scale" in found.reason
 
 
 @pytest.mark.parametrize(

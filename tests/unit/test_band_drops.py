@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 
-from headgate.domain.anomaly import AnomalyType
+from headgate.domain.anomaly import AnomalyType, Severity
 from headgate.domain.band import Metric, Point, Policy, Verdict, judge
 from tests.unit.measurements import BEGIN, DAY, ROWS, daily, noisy, verdict, weekly
 
@@ -44,9 +44,21 @@ class TestDropRule:
         once = [point for point in self.WEEKS if point.at != BEGIN + 5 * DAY]
         assert judge(ROWS, once, BEGIN + 19 * DAY, 305).state == "anomalous"
 
-    def test_one_of_which_nothing_was_said_is_enough(self) -> None:
+    def test_one_of_which_nothing_was_said_explains_nothing_either(self) -> None:
         once = [point._replace(is_anomalous=False) for point in self.WEEKS if point.at != BEGIN + 5 * DAY]
-        assert judge(ROWS, once, BEGIN + 19 * DAY, 305).state == "normal"
+        assert judge(ROWS, once, BEGIN + 19 * DAY, 305).state == "anomalous"
+        found = verdict([1000, 1010, 990, 10, 1005, 1001, 998, 1003, 997, 1000], 10)
+        assert (found.type, found.severity) == (AnomalyType.RowCountDrop, Severity.CRITICAL)
+
+    @pytest.mark.parametrize(
+        ("sunday", "is_told", "state"),
+        [(310, False, "normal"), (990, False, "anomalous"), (310, True, "anomalous")],
+        ids=["like it", "unlike it", "told"],
+    )
+    def test_a_saturday_and_the_sunday_after_it_are_a_weekend(self, sunday: float, is_told: bool, state: str) -> None:
+        values = {3: 1001, 4: 1002, 5: 300, 6: sunday, 7: 1003, 8: 1005, 9: 999, 10: 1001, 11: 1000}
+        history = [Point(BEGIN + day * DAY, value, is_told and day in (5, 6)) for day, value in values.items()]
+        assert judge(ROWS, history, BEGIN + 12 * DAY, 305).state == state
 
     def test_one_bad_day_does_not_excuse_that_of_the_next_week(self) -> None:
         found = verdict([0, 1000, 1010, 990, 1005, 995, 1003], 0)
@@ -127,6 +139,47 @@ class TestDropRule:
         assert (found.state, found.method) == ("anomalous", "drop_rule")
 
 
+class TestNothingLeft:
+    """A table that never was empty and is, and others that lose what they always had."""
+
+    @pytest.mark.parametrize("rows", [1, 2, 3, 5, 8, 9, 40])
+    def test_a_table_that_always_had_the_same_rows_and_has_none_is_critical(self, rows: int) -> None:
+        found = verdict([rows] * 30, 0)
+        assert (found.type, found.severity) == (AnomalyType.RowCountDrop, Severity.CRITICAL)
+
+    @pytest.mark.parametrize(("usual", "value"), [(5, 1), (195, 160), (3, 0)])
+    def test_a_column_that_always_had_the_same_values_and_loses_them_is(self, usual: int, value: int) -> None:
+        found = verdict([usual] * 30, value, metric=Metric.distinct_count)
+        assert (found.type, found.severity) == (AnomalyType.DistinctCountDrop, Severity.CRITICAL)
+
+    def test_a_row_fewer_of_a_few_is_none(self) -> None:
+        assert verdict([9] * 30, 8).state == "normal"
+        assert verdict([5] * 30, 4, metric=Metric.distinct_count).state == "normal"
+
+    @staticmethod
+    def counts(usual: float, size: int) -> list[float]:
+        """What chance makes of a count."""
+        chance = random.Random(12)
+        return [sum(chance.random() < usual / 1000 for _ in range(1000)) for _ in range(size)]
+
+    def test_chance_may_leave_none_of_three_rows(self) -> None:
+        values = [value or 1 for value in self.counts(3, 30)]
+        assert verdict(values, 0).state == "normal"
+
+    def test_chance_does_not_leave_none_of_ten(self) -> None:
+        values = self.counts(10, 30)
+        assert min(values) > 0
+        assert verdict(values, 0).type is AnomalyType.RowCountDrop
+        assert verdict(values, 3).state == "normal"
+
+    def test_what_was_nothing_before_may_be_again(self) -> None:
+        values = [*self.counts(6, 28), 0, 0]
+        assert verdict(values, 0, Policy(seasonality="off")).state == "normal"
+
+    def test_what_is_left_of_quarantined_rows_does_not_matter(self) -> None:
+        assert verdict([9] * 30, 0, metric=Metric.rows_quarantined).state == "normal"
+
+
 class TestBytesOfRows:
     """Bytes are fewer where rows are: they are told if those are."""
 
@@ -158,7 +211,7 @@ class TestBytesOfRows:
 class TestLopsided:
     """Series that scatter by factors: most days alike, some much larger."""
 
-    def test_they_have_a_band_by_factors_around_their_median(self) -> None:
+    def test_they_have_a_band_by_factors_around_their_geometric_mean(self) -> None:
         found = verdict(lopsided(), 25_000)
         assert (found.state, found.method) == ("normal", "sigma+log")
         assert found.expected is not None
@@ -166,8 +219,8 @@ class TestLopsided:
         assert found.low is not None
         assert found.high is not None
         assert found.low * found.high == pytest.approx(found.expected**2, rel=0.01)
-        assert found.reason.endswith("on a logarithmic scale")
-        assert "30-day median of" in found.reason
+        assert "30-day geometric mean of" in found.reason
+        assert verdict(lopsided(), 250_000).reason.endswith("on a logarithmic scale")
 
     @pytest.mark.parametrize(("value", "side"), [(90_000, 1), (900, -1), (0, -1)])
     def test_what_is_far_beyond_their_tail_or_next_to_nothing_is_found(self, value: int, side: int) -> None:

@@ -56,6 +56,24 @@ class TestWeekdays:
         assert found.state == "normal"
         assert judge(ROWS, daily(values, wrong=saturdays), BEGIN + 26 * DAY, 1000).type is AnomalyType.RowCountSpike
 
+    @pytest.mark.parametrize("hour", [0, 1, 23])
+    def test_an_hour_more_or_less_is_no_other_weekday(self, hour: int) -> None:
+        begin = BEGIN.replace(hour=hour, minute=30)
+        history = [Point(begin + day * DAY, value) for day, value in enumerate(noisy(40, weekly))]
+        for day in range(40, 54):
+            at = begin + day * DAY - timedelta(hours=1)
+            found = judge(ROWS, history, at, weekly(day))
+            history.append(Point(at, found.value, found.is_outside))
+            assert found.state == "normal", found.reason
+
+    def test_minutes_around_midnight_are_no_other_weekday(self) -> None:
+        chance, midnight, history = random.Random(5), BEGIN.replace(hour=0), list[Point]()
+        for day, value in enumerate(noisy(60, weekly)):
+            at = midnight + day * DAY + timedelta(minutes=chance.gauss(0, 4))
+            found = judge(ROWS, history, at, value)
+            history.append(Point(at, value, found.is_outside))
+            assert day < 28 or found.state == "normal", found.reason
+
     def test_a_weekday_is_that_of_utc(self) -> None:
         tokyo = timezone(timedelta(hours=9))
         here = daily(noisy(28, weekly))
@@ -112,9 +130,9 @@ class TestTrend:
 
 class TestBaseline:
     def test_points_that_were_judged_anomalous_stay_out(self) -> None:
-        values = [1000, 1010, 990, 100_000, 1005, 995, 1000]
-        out = judge(ROWS, daily(values, wrong=[3]), BEGIN + 7 * DAY, 20_000)
-        back = judge(ROWS, daily(values), BEGIN + 7 * DAY, 20_000)
+        values = [1000, 1010, 990, 1800, 1005, 995, 1000]
+        out = judge(ROWS, daily(values, wrong=[3]), BEGIN + 7 * DAY, 1900)
+        back = judge(ROWS, daily(values), BEGIN + 7 * DAY, 1900)
         assert (out.state, out.points) == ("anomalous", 6)
         assert (back.state, back.points) == ("normal", 7)
 
@@ -131,6 +149,27 @@ class TestBaseline:
 
     def test_a_window_is_the_policys(self) -> None:
         assert verdict([1.0] * 20 + [1000.0] * 7, 1000, Policy(window_days=7)).expected == 1000
+
+    def test_a_window_with_too_few_points_reaches_further_back(self) -> None:
+        history = [Point(BEGIN + week * 7 * DAY, 1000.0 + week % 3) for week in range(20)]
+        found = judge(ROWS, history, BEGIN + 140 * DAY, 10)
+        assert (found.type, found.points) == (AnomalyType.RowCountDrop, 12)
+        assert found.reason.endswith("below the 84-day mean of 1,001 (30 days have too few points)")
+        monthly = [Point(BEGIN + month * 30 * DAY, 1000.0 + month % 3) for month in range(8)]
+        assert judge(ROWS, monthly, BEGIN + 240 * DAY, 10).type is AnomalyType.RowCountDrop
+
+    def test_it_reaches_no_further_than_four_hundred_days(self) -> None:
+        yearly = [Point(BEGIN + year * 200 * DAY, 1000.0) for year in range(8)]
+        found = judge(ROWS, yearly, BEGIN + 1600 * DAY, 10)
+        assert found.state == "learning"
+        assert found.reason.endswith(": 1 point in 400 days can be compared with, 5 are needed")
+
+    def test_a_long_outage_does_not_become_what_is_usual(self) -> None:
+        history = daily(noisy(20))
+        for day in range(20, 80):
+            found = judge(ROWS, history, BEGIN + day * DAY, 0)
+            history.append(Point(BEGIN + day * DAY, 0, found.is_outside))
+            assert found.state == "anomalous", found.reason
 
     def test_many_points_may_be_asked_for(self) -> None:
         assert verdict([1000.0] * 19, 1000, Policy(min_points=20)).state == "learning"
@@ -190,9 +229,22 @@ class TestNewLevel:
     def test_hours_are_no_level(self, value: float) -> None:
         assert self.hourly([value] * 12) == ["anomalous"] * 12
 
-    def test_three_days_of_hours_are(self) -> None:
-        states = self.hourly([200.0 + hour % 7 for hour in range(80)])
-        assert states == ["anomalous"] * 72 + ["new_level"] + ["normal"] * 7
+    def test_a_day_of_hours_is(self) -> None:
+        states = self.hourly([200.0 + hour % 7 for hour in range(40)])
+        assert states == ["anomalous"] * 24 + ["new_level"] + ["normal"] * 15
+
+    @pytest.mark.parametrize("value", [2000, 400], ids=["above", "below"])
+    def test_five_hours_are_one_if_much_is_left(self, value: float) -> None:
+        states = self.hourly([value + 5 * (hour % 7) for hour in range(40)])
+        assert states == ["anomalous"] * 4 + ["new_level"] + ["normal"] * 35
+
+    def test_five_minutes_are_none(self) -> None:
+        minute = timedelta(minutes=1)
+        history = [Point(BEGIN + place * minute, 1000.0 + place % 9) for place in range(600)]
+        for place in range(600, 612):
+            found = judge(ROWS, history, BEGIN + place * minute, 2000)
+            history.append(Point(BEGIN + place * minute, 2000, found.is_outside))
+            assert found.state == "anomalous"
 
     def test_nothing_at_all_is_never_one(self) -> None:
         history = daily(noisy(20))

@@ -28,9 +28,17 @@ class Expect(StrEnum):
 
 Anomaly = Annotated[str, typer.Argument(metavar="ID", help="As `anomalies list` shows it.", show_default=False)]
 Dataset = Annotated[str | None, typer.Option(help="Only of this dataset.", show_default=False)]
-Type = Annotated[str | None, typer.Option("--type", help="Such as RowCountDrop.", show_default=False)]
-Severity = Annotated[str | None, typer.Option(help="INFO, WARNING or CRITICAL.", show_default=False)]
-Status = Annotated[str | None, typer.Option(help="OPEN, RESOLVED and so on.", show_default=False)]
+Type = Annotated[
+    list[str] | None, typer.Option("--type", help="Such as RowCountDrop; may be repeated.", show_default=False)
+]
+Severity = Annotated[
+    list[str] | None, typer.Option(help="INFO, WARNING or CRITICAL; may be repeated.", show_default=False)
+]
+Status = Annotated[
+    list[str] | None, typer.Option(help="OPEN, RESOLVED and so on; may be repeated.", show_default=False)
+]
+Job = Annotated[str | None, typer.Option(help="Only of this job.", show_default=False)]
+Column = Annotated[str | None, typer.Option(help="Only of this column.", show_default=False)]
 Run = Annotated[str | None, typer.Option(help="Only of this run.", show_default=False)]
 Hours = Annotated[int | None, typer.Option(min=1, help="Only of the last hours.", show_default=False)]
 Notes = Annotated[str | None, typer.Option(help="What there is to say about it.", show_default=False)]
@@ -41,8 +49,10 @@ Expected = Annotated[
 
 def _row(item: dict[str, Any]) -> tuple[str, ...]:
     column = f".{item['column']}" if item["column"] else ""
-    what = f"{item['severity'].lower()} {item['type']}\n{_about(item)}{column}, {item['status'].lower()}"
-    return item["id"], minute(item["detected_at"]), what
+    partition = f" [{item['partition_key']}]" if item["partition_key"] else ""
+    measured = f", {_value(item['actual_value'])}" if item["metric"] and item["actual_value"] else ""
+    where = f"{_about(item)}{column}{partition}{measured}, {item['status'].lower()}"
+    return item["id"], minute(item["detected_at"]), f"{item['severity'].lower()} {item['type']}\n{where}"
 
 
 def _about(item: dict[str, Any]) -> str:
@@ -62,6 +72,8 @@ def list_anomalies(
     type_: Type = None,
     severity: Severity = None,
     status: Status = None,
+    job: Job = None,
+    column: Column = None,
     run: Run = None,
     hours: Hours = None,
     limit: ask.Limit = 50,
@@ -73,8 +85,10 @@ def list_anomalies(
         limit,
         dataset=dataset,
         type=type_,
-        severity=severity and severity.upper(),
-        status=status and status.upper(),
+        severity=severity and [each.upper() for each in severity],
+        status=status and [each.upper() for each in status],
+        job=job,
+        column=column,
         run=run,
         hours=hours,
     )
@@ -182,7 +196,7 @@ def expect(
     all_metrics: Annotated[bool, typer.Option("--all-metrics", help="Whatever is measured of the same data.")] = False,
     notes: Notes = None,
 ) -> Question:
-    """Say that such values are to be expected; that day, if nothing else is said."""
+    """Say that values as high, or as low, are to be expected; that day, if nothing else is said."""
     from headgate.client import anomalies
 
     if on is not None and until is not None:

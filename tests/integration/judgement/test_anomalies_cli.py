@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from headgate.cli import anomalies
 from headgate.client import HeadgateClient
 from headgate.errors import NotFound
 from headgate.server.anomalies import jobs
@@ -51,7 +52,7 @@ def test_a_list_fits_80_columns_and_says_what_and_where(ask: Ask) -> None:
     assert shown.code == 0, shown.err
     assert the_one(ask) in shown.out
     assert "critical RowCountDrop" in shown.out
-    assert "orders, " in shown.out
+    assert "orders, 12, " in shown.out
     assert [line for line in shown.out.splitlines() if len(line) > 80] == []
 
 
@@ -62,11 +63,21 @@ def test_a_list_fits_80_columns_and_says_what_and_where(ask: Ask) -> None:
         (["--type", "RowCountDrop", "--severity", "critical", "--hours", "1"], 1),
         (["--severity", "INFO"], 0),
         (["--status", "resolved", "--severity", "warning"], 0),
+        (["--severity", "warning", "--severity", "critical", "--job", "load"], 1),
+        (["--column", "amount"], 0),
     ],
     ids=str,
 )
 def test_a_list_shows_what_is_asked_for(ask: Ask, options: list[str], count: int) -> None:
     assert len(json.loads(ask("list", *options, "--json").out)["items"]) == count
+
+
+def test_a_list_tells_partitions_and_columns_apart() -> None:
+    item = {"id": "1", "type": "NullShareSpike", "severity": "WARNING", "status": "OPEN", "metric": "null_share"}
+    where = {"dataset": {"display_name": "orders"}, "job": None, "column": "amount", "partition_key": "country=DE"}
+    found = {"actual_value": {"value": 0.25}, "detected_at": "2026-03-02T06:00:00Z"}
+    (_, _, what) = anomalies._row(item | where | found)
+    assert what == "warning NullShareSpike\norders.amount [country=DE], 0.25, open"
 
 
 def test_an_empty_list_says_so(ask: Ask) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
@@ -46,6 +46,7 @@ async def test_a_list_tells_what_was_found_with_its_dataset_job_and_run(judging:
 async def test_a_list_shows_what_is_asked_for(judging: Judging) -> None:
     dropped = await judging.series([*USUAL, 12])
     spiked = await judging.series([*USUAL, 90_000], table="returns", job="load_returns")
+    await judging.db.execute("UPDATE anomalies SET column_name = 'amount' WHERE run_id = $1", UUID(spiked))
     wanted: dict[str, dict[str, Any]] = {
         "orders": {"dataset": "orders"},
         "returns": {"dataset_name": "returns"},
@@ -57,6 +58,15 @@ async def test_a_list_shows_what_is_asked_for(judging: Judging) -> None:
         "from": {"from": (datetime.now(UTC) + timedelta(hours=1)).isoformat()},
         "to": {"to": (datetime.now(UTC) - timedelta(hours=1)).isoformat()},
         "incident": {"incident": str(uuid4())},
+        "either status": {"status": ["OPEN", "RESOLVED"]},
+        "either severity": {"severity": ["WARNING", "CRITICAL"]},
+        "either type": {"type": ["row_count_drop", "RowCountSpike"]},
+        "none of these types": {"type": ["VolumeDrop", "RowCountSpike"]},
+        "job": {"job": "load_returns"},
+        "column": {"column": "amount"},
+        "other column": {"column": "id"},
+        "source": {"source": "detector"},
+        "other source": {"source": "client"},
     }
 
     shown = {name: {item["run_id"] for item in await listed(judging, **query)} for name, query in wanted.items()}
@@ -72,6 +82,15 @@ async def test_a_list_shows_what_is_asked_for(judging: Judging) -> None:
         "from": set(),
         "to": set(),
         "incident": set(),
+        "either status": {dropped, spiked},
+        "either severity": {dropped, spiked},
+        "either type": {dropped, spiked},
+        "none of these types": {spiked},
+        "job": {spiked},
+        "column": {spiked},
+        "other column": set(),
+        "source": {dropped, spiked},
+        "other source": set(),
     }
 
 
@@ -93,6 +112,9 @@ async def test_pages_follow_each_other(judging: Judging) -> None:
         ({"status": "DONE"}, 422),
         ({"run": "x"}, 422),
         ({"hours": 0}, 422),
+        ({"hours": 3, "from": "2026-01-01T00:00:00Z"}, 422),
+        ({"source": "nobody"}, 422),
+        ({"job": "nothing"}, 404),
         ({"from": "2026-01-02T00:00:00Z", "to": "2026-01-01T00:00:00Z"}, 422),
         ({"cursor": "?"}, 422),
         ({"type": ""}, 422),
@@ -227,6 +249,20 @@ async def test_what_a_person_expects_from_an_anomaly_is_no_anomaly_the_next_time
     assert [(mark["kind"], mark["metric"], mark["anomaly_id"]) for mark in marks] == [
         ("until", "row_count", found["id"])
     ]
+
+
+async def test_that_more_is_expected_says_nothing_of_less(judging: Judging) -> None:
+    await judging.series([*USUAL, 90_000])
+    (found,) = await listed(judging)
+    until = (NOW + timedelta(days=3)).isoformat()
+    response = await changed(judging, found["id"], expect={"kind": "until", "until": until})
+    assert response.status_code == 200, response.text
+    for rows, hours in ((95_000, 1), (0, 2)):
+        await judging.detect(await judging.sent(a_load(NOW + timedelta(hours=hours), rows)))
+
+    assert sorted(each["type"] for each in await listed(judging)) == ["RowCountDrop", "RowCountSpike"]
+    (mark,) = (await judging.tenant.client.get("/api/v1/datasets/orders/expected")).json()["items"]
+    assert (mark["kind"], mark["side"]) == ("until", "spike")
 
 
 async def test_what_is_expected_of_one_metric_says_nothing_of_the_others_unless_a_person_says_so(

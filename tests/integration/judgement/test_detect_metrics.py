@@ -235,12 +235,25 @@ async def test_without_partitions_two_jobs_are_judged_apart(judging: Judging) ->
     assert (await judging.verdicts(run))["row_count"]["state"] == "normal"
 
 
-async def test_points_older_than_the_window_do_not_count(judging: Judging) -> None:
-    await judging.series(USUAL, until=days_ago(31))
+async def test_points_older_than_the_window_do_not_count_where_it_has_enough(judging: Judging) -> None:
+    await judging.series([5] * 7, until=days_ago(31))
+    run = await judging.series(USUAL)
+
+    verdict = (await judging.verdicts(run))["row_count"]
+    assert (verdict["points"], verdict["expected"]) == (6, pytest.approx(1000, abs=1))
+
+
+@pytest.mark.parametrize(("gap", "state"), [(7, "anomalous"), (30, "anomalous"), (90, "learning")])
+async def test_a_table_that_is_written_seldom_is_compared_with_older_points(
+    judging: Judging, gap: int, state: str
+) -> None:
+    for back in range(7, 0, -1):
+        await judging.detect(await judging.sent(a_load(days_ago(gap * back), 1000 + back)))
     run = await judging.sent(a_load(NOW, 12))
     await judging.detect(run)
 
-    assert (await judging.verdicts(run))["row_count"]["state"] == "learning"
+    verdicts = await judging.verdicts(run)
+    assert verdicts["row_count"]["state"] == state
 
 
 async def test_what_a_run_has_measured_so_far_is_not_judged(judging: Judging) -> None:
@@ -296,6 +309,46 @@ async def test_what_is_measured_by_no_run_is_judged_by_dataset(judging: Judging)
     assert (found["anomaly_type"], found["dataset"], found["run_id"]) == ("RowCountDrop", "t", None)
 
 
+async def test_what_is_measured_by_no_run_is_judged_also_by_workers_that_were_away_for_days(judging: Judging) -> None:
+    dataset = a_dataset("t", facets={"dataQualityMetrics": a_facet(rowCount=1000)})
+    events = [
+        {"eventTime": at, "producer": PRODUCER, "schemaURL": SCHEMA_URL, "dataset": dataset}
+        for at in (spelled(NOW - timedelta(minutes=minutes)) for minutes in range(150))
+    ]
+    response = await judging.tenant.client.post("/api/v1/lineage/batch", json=events)
+    assert response.status_code == 200, response.text
+    for table in ("dataset_metrics", "async_task"):
+        await judging.db.execute(
+            f"UPDATE {table} SET created_at = now() - interval '3 days' WHERE organization_id = $1",
+            judging.organization_id,
+        )
+    await judging.work()
+
+    rows = await judging.rows("SELECT verdicts FROM dataset_metrics WHERE organization_id = $1")
+    assert [row["verdicts"] is None for row in rows] == [False] * 150
+
+
+async def test_what_was_measured_long_before_is_history_that_nobody_judges(judging: Judging) -> None:
+    for rows in (1000, 1001):
+        dataset = a_dataset("t", facets={"dataQualityMetrics": a_facet(rowCount=rows)})
+        at = spelled(NOW + timedelta(minutes=rows))
+        await judging.tenant.send_ok(
+            {"eventTime": at, "producer": PRODUCER, "schemaURL": SCHEMA_URL, "dataset": dataset}
+        )
+        await judging.db.execute(
+            """UPDATE dataset_metrics SET created_at = now() - interval '3 days'
+                WHERE organization_id = $1 AND row_count = 1000""",
+            judging.organization_id,
+        )
+        await judging.db.execute(
+            "DELETE FROM async_task WHERE organization_id = $1 AND $2 = 1000", judging.organization_id, rows
+        )
+    await judging.work()
+
+    rows_ = await judging.rows("SELECT row_count, verdicts FROM dataset_metrics WHERE organization_id = $1")
+    assert {row["row_count"]: row["verdicts"] is None for row in rows_} == {1000: True, 1001: False}
+
+
 def figures(nulls: int, distinct: int) -> dict[str, Any]:
     return {"nullCount": nulls, "distinctCount": distinct}
 
@@ -340,6 +393,45 @@ async def test_a_wide_table_is_judged_as_far_as_there_is_room(judging: Judging) 
     verdicts = await judging.verdicts(run)
     assert len(verdicts) == 1 + 2 * 200
     assert "null_share:c0000" in verdicts
+
+
+def wide(number: int, **others: Json) -> Json:
+    return {f"c{place:04}": figures(1, 5) for place in range(number)} | others
+
+
+async def test_a_column_of_a_wide_table_is_judged_wherever_it_is(judging: Judging) -> None:
+    for back in range(8, 1, -1):
+        await judging.sent(a_profile(days_ago(back), 1000, **wide(260)))
+    odd = await judging.sent(a_profile(days_ago(1), 1000, **wide(260, c0250=figures(1000, 5))))
+    well = await judging.sent(a_profile(NOW, 1000, **wide(260)))
+    await judging.work()
+
+    found = {(row["anomaly_type"], row["column_name"]) for row in await judging.anomalies()}
+    assert found == {("NullShareSpike", "c0250")}
+    assert (await judging.verdicts(odd))["null_share:c0250"]["state"] == "anomalous"
+    # That it is well again is kept, too; of what never moved nothing is.
+    verdicts = await judging.verdicts(well)
+    assert verdicts["null_share:c0250"]["state"] == "normal"
+    assert "null_share:c0240" not in verdicts
+
+
+async def test_of_many_columns_that_moved_those_are_judged_that_moved_furthest(judging: Judging) -> None:
+    for back in range(8, 0, -1):
+        await judging.sent(a_profile(days_ago(back), 1000, **wide(700, z=figures(1, 5))))
+    little = {name: figures(2, 5) for name in wide(700)}
+    run = await judging.sent(a_profile(NOW, 1000, **little, z=figures(900, 5)))
+    await judging.work()
+
+    verdicts = await judging.verdicts(run)
+    assert verdicts["null_share:z"]["state"] == "anomalous"
+    assert len(verdicts) == 1 + 2 * 200 + 200
+
+
+@pytest.mark.parametrize(("columns", "left_out"), [(3, 0), (2000, 0), (2010, 10)])
+async def test_an_answer_says_how_many_columns_are_too_many(judging: Judging, columns: int, left_out: int) -> None:
+    await judging.sent(a_profile(NOW, 1000, **wide(columns)))
+    (item,) = (await judging.tenant.client.get("/api/v1/datasets/orders/metrics")).json()["items"]
+    assert item["columns_left_out"] == left_out
 
 
 async def test_a_run_that_is_not_there_any_more_is_no_failure(judging: Judging) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+import pytest
+
 from headgate.pipelines.record import Status
 from tests.support.anomalies import NOW, Judging, a_load, days_ago, spelled
 from tests.support.events import Json, a_dataset, a_run_id, an_event, with_schema
@@ -154,6 +156,63 @@ async def test_a_change_is_told_once_however_often_it_is_looked_at(judging: Judg
     assert await judging.types() == ["SchemaChange"]
     tasks = [task for task in await judging.tasks("CORRELATE") if task["resource_type"] == "ANOMALY"]
     assert len(tasks) == 1
+
+
+async def ends(judging: Judging) -> list[tuple[str, str, str | None]]:
+    rows = await judging.db.fetch(
+        """SELECT severity, status, resolution_notes FROM anomalies
+            WHERE organization_id = $1 AND (status <> 'RESOLVED' OR resolved_by = 'headgate') ORDER BY observed_at""",
+        judging.organization_id,
+    )
+    return [tuple(row) for row in rows]
+
+
+async def test_columns_that_are_back_end_what_was_told_and_are_no_change(judging: Judging) -> None:
+    await schemas(judging, ("id", "email"), ("id",), ("id", "email"))
+
+    assert await ends(judging) == [("CRITICAL", "RESOLVED", "the columns are back")]
+    (found,) = await judging.anomalies()
+    tasks = [task for task in await judging.tasks("CORRELATE") if task["resource_type"] == "ANOMALY"]
+    assert [task["resource_id"] for task in tasks] == [str(found["id"])] * 2
+
+
+async def test_what_breaks_and_is_back_by_the_time_it_is_judged_is_told_and_over(judging: Judging) -> None:
+    for back, names in ((3, ("id", "email")), (2, ("id",)), (1, ("id", "email"))):
+        dataset = a_dataset("orders", facets=with_schema(*names))
+        await judging.sent(an_event(time=spelled(days_ago(back)), outputs=[dataset]))
+    await judging.work()
+
+    assert await ends(judging) == [("CRITICAL", "RESOLVED", "the columns are back")]
+
+
+@pytest.mark.parametrize(
+    ("columns", "found"),
+    [
+        ([("id", "a"), ("id",), ("id", "a", "b")], [("CRITICAL", "RESOLVED"), ("WARNING", "OPEN")]),
+        (
+            [("id", "a"), ("id",), ("id", "b"), ("id", "a")],
+            [("CRITICAL", "RESOLVED"), ("WARNING", "RESOLVED"), ("CRITICAL", "OPEN")],
+        ),
+        ([("id", "a"), ("id",), ("id", "b")], [("CRITICAL", "OPEN"), ("WARNING", "OPEN")]),
+        ([("id",), ("id", "a"), ("id",)], [("WARNING", "RESOLVED")]),
+    ],
+    ids=["with another", "after another change", "something else", "the other way round"],
+)
+async def test_a_change_is_over_when_readers_of_what_was_before_can_read_on(
+    judging: Judging, columns: list[tuple[str, ...]], found: list[tuple[str, str]]
+) -> None:
+    await schemas(judging, *columns)
+
+    assert [each[:2] for each in await ends(judging)] == found
+
+
+async def test_what_came_long_ago_and_is_taken_away_again_is_a_change_of_its_own(judging: Judging) -> None:
+    for back, names in ((9, ("id",)), (7, ("id", "a")), (1, ("id",))):
+        dataset = a_dataset("orders", facets=with_schema(*names))
+        await judging.sent(an_event(time=spelled(days_ago(back)), outputs=[dataset]))
+        await judging.work()
+
+    assert [each[:2] for each in await ends(judging)] == [("WARNING", "RESOLVED"), ("CRITICAL", "OPEN")]
 
 
 async def test_two_changes_by_one_run_are_two(judging: Judging) -> None:

@@ -304,6 +304,43 @@ async def test_a_mark_that_makes_no_sense_is_refused(judging: Judging, mark: Jso
 
 
 @pytest.mark.parametrize(
+    ("mark", "path"),
+    [
+        ({"metric": "row_count", "column": "x"}, "column"),
+        ({"metric": "duration_ms", "partition_key": "day=1"}, "partition_key"),
+        ({"metric": "rows_quarantined", "side": "drop"}, "side"),
+    ],
+    ids=["a column of a table's metric", "a partition of a run's metric", "a side that is never told"],
+)
+async def test_a_mark_that_no_value_can_fit_is_refused(judging: Judging, mark: Json, path: str) -> None:
+    await judging.sent(a_load(NOW, 12))
+    response = await expected(judging, kind="weekday", weekday=1, **mark)
+    assert response.status_code == 422
+    assert [error["path"] for error in response.json()["errors"]] == [path]
+    assert "leave" in response.json()["hint"]
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [{"column": "x"}, {"metric": "null_share", "column": "x"}, {"metric": "duration_ms", "partition_key": ""}],
+    ids=str,
+)
+async def test_a_mark_that_some_value_can_fit_is_taken(judging: Judging, mark: Json) -> None:
+    await judging.sent(a_load(NOW, 12))
+    assert (await expected(judging, kind="weekday", weekday=1, **mark)).status_code == 201
+
+
+@pytest.mark.parametrize(("side", "told"), [("drop", []), ("spike", ["RowCountDrop"]), (None, [])])
+async def test_a_mark_may_be_of_one_side(judging: Judging, side: str | None, told: list[str]) -> None:
+    await judging.series(USUAL, until=days_ago(8))
+    made = await expected(judging, kind="once", at=NOW.isoformat(), side=side)
+    assert made.json()["side"] == side
+    await judging.detect(await judging.sent(a_load(NOW, 12)))
+
+    assert await judging.types() == told
+
+
+@pytest.mark.parametrize(
     ("mark", "told"),
     [
         ({"until": days_ago(1).isoformat()}, "past"),

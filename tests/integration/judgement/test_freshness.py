@@ -8,7 +8,11 @@ from typing import Any
 import httpx
 import pytest
 
+from headgate.server.anomalies import jobs
 from headgate.server.anomalies.watching import watch
+from headgate.server.incidents import jobs as incidents
+from headgate.server.queue import Batch
+from headgate.server.worker import Worker
 from tests.support.anomalies import Judging, a_load, spelled
 from tests.support.events import Json, a_dataset, a_facet, an_event
 
@@ -257,3 +261,199 @@ async def test_a_pipelines_freshness_block_is_watched_too(judging: Judging) -> N
     assert await judging.types() == ["FreshnessMissed"]
     assert (await freshness(judging))["source"] == "pipeline"
     assert (await put(judging, 9)).json()["source"] == "user"
+
+
+# --- writes that are heard of late ---
+
+
+async def looked_into(judging: Judging, *events: Json) -> None:
+    """Send events, judge them, and have causes looked for."""
+    await judging.tenant.send_ok(*events)
+    kinds = [kind for kind in (*jobs.KINDS, *incidents.KINDS) if kind.every_s is None]
+    await Worker(judging.database, kinds).drain()
+
+
+async def tended(judging: Judging) -> None:
+    async with judging.database.tenant(judging.organization_id) as conn:
+        await incidents.tend(conn, Batch(judging.organization_id, "TEND", "", ()))
+
+
+async def the_incident(judging: Judging) -> Json:
+    (found,) = (await judging.tenant.client.get("/api/v1/incidents")).json()["items"]
+    whole: Json = (await judging.tenant.client.get(f"/api/v1/incidents/{found['id']}")).json()
+    return whole
+
+
+async def a_missed_write(judging: Judging, last: datetime, sla_hours: float) -> None:
+    await looked_into(judging, a_load(last))
+    await put(judging, sla_hours)
+    await judging.watch()
+    await looked_into(judging)
+    assert ((await the_incident(judging))["status"], await judging.types()) == ("open", ["FreshnessMissed"])
+
+
+async def test_a_write_that_had_come_in_time_and_is_heard_of_late_ends_what_was_told(judging: Judging) -> None:
+    await a_missed_write(judging, ago(hours=5), sla_hours=4)
+    ended = ago(hours=2)
+
+    await looked_into(judging, a_load(ended))
+
+    (found,) = await judging.anomalies()
+    reason = f"the write was heard of late: it had ended at {ended:%Y-%m-%d %H:%M} UTC, before it was due"
+    assert (found["status"], found["resolved_by"], found["resolution_notes"]) == ("RESOLVED", "headgate", reason)
+    incident = await the_incident(judging)
+    assert (incident["status"], incident["resolution"]) == ("resolved", reason)
+    assert [each["cleared_at"] is not None for each in incident["symptoms"]] == [True]
+    await judging.watch()
+    assert len(await judging.anomalies()) == 1, "it is not late again"
+
+
+async def test_what_is_late_again_after_that_write_is_told_again(judging: Judging) -> None:
+    await a_missed_write(judging, ago(hours=50), sla_hours=4)
+    await looked_into(judging, a_load(ago(hours=47)))
+    assert (await the_incident(judging))["status"] == "resolved"
+
+    await judging.watch()
+    await looked_into(judging)
+
+    assert [row["status"] for row in await judging.anomalies()] == ["RESOLVED", "OPEN"]
+    assert (await the_incident(judging))["status"] == "open"
+
+
+async def test_an_even_earlier_write_that_is_heard_of_late_changes_nothing(judging: Judging) -> None:
+    await a_missed_write(judging, ago(hours=5), sla_hours=4)
+
+    await looked_into(judging, a_load(ago(hours=6)), a_load(ago(hours=2), state="FAIL", job="other"))
+    await tended(judging)
+
+    assert [row["status"] for row in await judging.anomalies(anomaly_type="FreshnessMissed")] == ["OPEN"]
+
+
+async def test_who_opens_it_again_is_not_contradicted(judging: Judging) -> None:
+    await a_missed_write(judging, ago(hours=5), sla_hours=4)
+    await looked_into(judging, a_load(ago(hours=2)))
+    path = f"/api/v1/incidents/{(await the_incident(judging))['id']}/status"
+    response = await judging.tenant.client.patch(path, json={"status": "open", "reason": "that write was empty"})
+    assert response.is_success, response.text
+
+    await tended(judging)
+
+    assert (await the_incident(judging))["status"] == "open"
+    assert [row["status"] for row in await judging.anomalies()] == ["OPEN"]
+
+
+async def test_a_late_word_that_comes_before_anybody_looks_into_it_counts(judging: Judging) -> None:
+    await looked_into(judging, a_load(ago(hours=5)))
+    await put(judging, 4)
+    await judging.watch()
+    await judging.detect(await judging.sent(a_load(ago(hours=2))))
+    await looked_into(judging)
+
+    await tended(judging)
+
+    assert [row["status"] for row in await judging.anomalies()] == ["RESOLVED"]
+    assert (await the_incident(judging))["status"] == "resolved"
+
+
+# --- clocks that are ahead ---
+
+
+async def a_write_ahead(judging: Judging, received: datetime) -> None:
+    """A write that says to be of next year, and was heard of some time ago."""
+    await looked_into(judging, a_load(ago(days=-365)))
+    await judging.db.execute(
+        "UPDATE job_runs SET updated_at = $2 WHERE organization_id = $1", judging.organization_id, received
+    )
+
+
+async def test_a_write_that_says_to_be_of_the_future_counts_when_it_was_heard_of(judging: Judging) -> None:
+    received = ago(hours=3)
+    await a_write_ahead(judging, received)
+
+    assert (await put(judging, 4)).json()["is_stale"] is False
+    found = (await put(judging, 1)).json()
+    assert (found["last_updated"], found["is_stale"]) == (spelled(received), True)
+    await judging.watch()
+    assert await judging.types() == ["FreshnessMissed"]
+
+
+async def test_a_clock_may_be_a_little_ahead(judging: Judging) -> None:
+    at = ago(minutes=-4)
+    await looked_into(judging, a_load(at))
+
+    assert (await put(judging, 1)).json()["last_updated"] == spelled(at)
+
+
+async def test_the_next_write_ends_what_is_missing_since_one_of_the_future(judging: Judging) -> None:
+    await a_write_ahead(judging, ago(hours=3))
+    await put(judging, 1)
+    await judging.watch()
+    await looked_into(judging)
+    assert (await the_incident(judging))["status"] == "open", "a write of the future is none since then"
+
+    await looked_into(judging, a_load(ago(minutes=1)))
+
+    assert [(row["status"], row["resolution_notes"]) for row in await judging.anomalies()] == [
+        ("RESOLVED", "the dataset was written")
+    ]
+    assert (await the_incident(judging))["status"] == "resolved"
+
+
+# --- an SLA that asks for less ---
+
+
+async def less_is_asked(judging: Judging, sla_hours: float | None) -> None:
+    if sla_hours is None:
+        assert (await judging.tenant.client.delete(path())).status_code == 204
+    else:
+        assert (await put(judging, sla_hours)).is_success
+    await judging.watch()
+    await looked_into(judging)
+
+
+@pytest.mark.parametrize(
+    ("sla_hours", "reason"),
+    [
+        (48, "its SLA is 48 hours now, and the last write is not older"),
+        (None, "it has no SLA now, and by its rhythm no write is missing"),
+    ],
+    ids=["longer", "none"],
+)
+async def test_what_an_sla_no_longer_asks_for_is_not_missing(
+    judging: Judging, sla_hours: float | None, reason: str
+) -> None:
+    await a_missed_write(judging, ago(hours=5), sla_hours=4)
+
+    await less_is_asked(judging, sla_hours)
+
+    (found,) = await judging.anomalies()
+    assert (found["status"], found["resolved_by"], found["resolution_notes"]) == ("RESOLVED", "headgate", reason)
+    incident = await the_incident(judging)
+    assert (incident["status"], [each["cleared_at"] is not None for each in incident["symptoms"]]) == (
+        "resolved",
+        [True],
+    )
+    assert (await freshness(judging))["is_stale"] is False
+
+
+async def test_what_is_still_too_old_stays_missing(judging: Judging) -> None:
+    await a_missed_write(judging, ago(hours=50), sla_hours=4)
+
+    await less_is_asked(judging, 48)
+
+    (found,) = await judging.anomalies()
+    assert (found["status"], found["expected_value"]["sla_hours"]) == ("OPEN", 48)
+    assert (await the_incident(judging))["status"] == "open"
+
+
+async def test_an_sla_that_asks_for_more_again_is_missed_again(judging: Judging) -> None:
+    await a_missed_write(judging, ago(hours=5), sla_hours=4)
+    await less_is_asked(judging, 48)
+
+    await put(judging, 3)
+    await judging.watch()
+    await looked_into(judging)
+
+    assert sorted(row["status"] for row in await judging.anomalies()) == ["OPEN", "RESOLVED"]
+    told = (await judging.tenant.client.get("/api/v1/incidents")).json()["items"]
+    assert "open" in {each["status"] for each in told}

@@ -41,7 +41,7 @@ async def test_a_run_that_goes_on_after_almost_all_before_it_ended_is_stuck(judg
     await judging.watch()
     await judging.watch(now() + timedelta(minutes=15))
     assert await judging.anomalies() == []
-    await judging.watch(now() + timedelta(minutes=21))
+    await judging.watch(now() + timedelta(minutes=22))
 
     (found,) = await judging.anomalies()
     assert (found["anomaly_type"], found["severity"], str(found["run_id"])) == ("StuckRun", "WARNING", run)

@@ -1,14 +1,15 @@
-"""Background work on anomalies: judging runs that ended, and watching for what does not come."""
+"""Background work on anomalies: judging what ended, watching for what does not come, removing what is long over."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID, uuid4
 
 from headgate.server.anomalies.judging.detect import Detector
+from headgate.server.anomalies.store import AnomalyStore
 from headgate.server.anomalies.watching.watch import Watch
 from headgate.server.db.pool import Connection, Database
 from headgate.server.queue import Batch, Kind, NewTask, content_hash, enqueue
@@ -18,12 +19,17 @@ WATCH_S: Final = 60
 BUDGET_S: Final = 5.0
 # As that of all recurring work.
 WATCH_PRIORITY: Final = 200
+CLEANUP_BATCH: Final = 10_000
 
 
 async def detect(conn: Connection, batch: Batch) -> None:
     """Judge what some runs have measured, and what was measured of datasets by no run."""
     runs = {UUID(task.resource_id) for task in batch.tasks if task.resource_type == "RUN"}
-    datasets = {UUID(task.resource_id) for task in batch.tasks if task.resource_type == "DATASET"}
+    datasets: dict[UUID, datetime] = {}
+    for task in batch.tasks:
+        if task.resource_type == "DATASET":
+            dataset_id = UUID(task.resource_id)
+            datasets[dataset_id] = min(datasets.get(dataset_id, task.created_at), task.created_at)
     changed = (task.payload for task in batch.tasks if "schema_version" in task.payload)
     versions = {(UUID(told["dataset_id"]), UUID(told["schema_version"])) for told in changed}
     await Detector(conn, batch.organization_id).judge(runs, datasets, versions)
@@ -49,6 +55,28 @@ async def watch(database: Database, batch: Batch) -> Mapping[int, BaseException]
 def _go_on(organization_id: UUID) -> NewTask:
     key = content_hash("more", organization_id, uuid4())
     return NewTask("WATCH", "ORGANIZATION", str(organization_id), key, priority=WATCH_PRIORITY)
+
+
+class Cleaning:
+    """Removes anomalies that were closed long ago. `clock` can be given by tests."""
+
+    def __init__(self, days: int, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._kept = timedelta(days=days)
+        self._clock = clock
+
+    async def send(self, database: Database, batch: Batch) -> Mapping[int, BaseException]:
+        """Batch after batch, each in a transaction of its own, so that none holds many rows."""
+        before, is_left = self._clock() - self._kept, True
+        while is_left:
+            async with database.tenant(batch.organization_id) as conn:
+                removed = await AnomalyStore(conn, batch.organization_id).remove_closed(before, CLEANUP_BATCH)
+                is_left = removed == CLEANUP_BATCH
+        return {}
+
+
+def kinds(days: int) -> tuple[Kind, ...]:
+    """All of them, with anomalies kept for so many days after they were closed."""
+    return (*KINDS, Kind("CLEAN_ANOMALIES", send=Cleaning(days).send, every_s=3600))
 
 
 KINDS: tuple[Kind, ...] = (

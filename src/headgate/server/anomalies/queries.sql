@@ -1,7 +1,7 @@
 -- name: list_anomalies
 -- Anomalies in the order in which they were found, the latest first; what is NULL is not asked for.
 SELECT a.*, d.namespace, d.name, d.display_name, d.type, j.namespace AS job_namespace, j.name AS known_job
-  FROM page_of_anomalies($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) a
+  FROM page_of_anomalies($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) a
   LEFT JOIN datasets d ON d.organization_id = $1 AND d.id = a.dataset_id
   LEFT JOIN jobs j ON j.organization_id = $1 AND j.id = a.job_uuid
  ORDER BY a.detected_at DESC, a.id DESC;
@@ -17,7 +17,8 @@ SELECT a.*, d.namespace, d.name, d.display_name, d.type, j.namespace AS job_name
 
 -- name: lock_anomaly
 -- The status of an anomaly that is about to change.
-SELECT a.status, a.dataset_id, a.run_id, a.metric, a.column_name, a.partition_key, a.observed_at, a.source
+SELECT a.status, a.anomaly_type, a.dataset_id, a.run_id, a.metric, a.column_name, a.partition_key, a.observed_at,
+       a.source
   FROM anomalies a
  WHERE a.organization_id = $1
    AND a.id = $2
@@ -82,3 +83,27 @@ SELECT (SELECT count(*)
           FROM anomalies a
          WHERE a.organization_id = $1
            AND a.detected_at >= now() - interval '7 days') AS last_7d;
+
+-- name: delete_closed_anomalies
+-- One batch of what was closed and not changed since a time, unless it is part of an incident that goes on.
+DELETE FROM anomalies a
+ WHERE a.organization_id = $1
+   -- Somebody may open one again meanwhile.
+   AND a.status IN ('RESOLVED', 'FALSE_POSITIVE')
+   AND a.updated_at < $2
+   AND a.id = ANY (ARRAY(SELECT o.id
+                           FROM unnest(ARRAY['RESOLVED', 'FALSE_POSITIVE']) AS s (status)
+                          CROSS JOIN LATERAL (SELECT x.id
+                                                FROM anomalies x
+                                               WHERE x.organization_id = $1
+                                                 AND x.status = s.status
+                                                 AND x.detected_at < $2
+                                                 AND x.updated_at < $2
+                                                 AND NOT EXISTS (SELECT
+                                                                   FROM incidents i
+                                                                  WHERE i.organization_id = $1
+                                                                    AND i.id = x.incident_id
+                                                                    AND i.status <> 'resolved')
+                                               ORDER BY x.detected_at
+                                               LIMIT $3) o
+                          LIMIT $3));

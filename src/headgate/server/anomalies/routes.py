@@ -9,9 +9,12 @@ from uuid import UUID, uuid4
 
 import msgspec
 from fastapi import Depends, Query, Request
+from pydantic import Field
 
 from headgate.domain.anomaly import Severity, Status, read_type
+from headgate.domain.band import side_of
 from headgate.errors import Conflict, FieldError, InvalidFields, NotFound
+from headgate.server.anomalies import schemas
 from headgate.server.anomalies.judging.rules import hold_names
 from headgate.server.anomalies.policies.schemas import MarkKind
 from headgate.server.anomalies.policies.store import NewMark, PolicyStore
@@ -31,6 +34,7 @@ from headgate.server.pagination import Paged
 from headgate.server.problems import problems
 from headgate.server.queue import CORRELATE_PRIORITY, NewTask, content_hash, enqueue
 from headgate.server.references.datasets import find_dataset
+from headgate.server.references.jobs import find_job
 from headgate.server.routing import new_router
 from headgate.server.shapes import DatasetRefOut, JobOut
 from headgate.server.times import Moment
@@ -40,10 +44,15 @@ router = new_router("/api/v1", "anomalies")
 Name = Annotated[str | None, Query(min_length=1, max_length=4000, description="Id, urn or any name of a dataset")]
 
 # A word has more to it than what separates its parts.
-Type = Annotated[
-    str | None,
-    Query(alias="type", min_length=1, max_length=200, pattern=r"[^\s_.:/-]", description="Such as RowCountDrop"),
+Word = Annotated[str, Field(min_length=1, max_length=200, pattern=r"[^\s_.:/-]")]
+Types = Annotated[
+    list[Word] | None, Query(alias="type", max_length=50, description="Such as RowCountDrop; may be repeated")
 ]
+Severities = Annotated[list[Severity] | None, Query(alias="severity", description="How bad; may be repeated")]
+Statuses = Annotated[list[Status] | None, Query(alias="status", description="How far it is; may be repeated")]
+Job = Annotated[str | None, Query(min_length=1, max_length=4000, description="Id, `namespace/name` or name of a job")]
+Column = Annotated[str | None, Query(min_length=1, max_length=1000, description="Of this column")]
+Source = Annotated[schemas.Source | None, Query(description="Found by the `detector`, or by a `client`")]
 _DEFAULT_DAYS: Final = 30
 
 
@@ -63,7 +72,10 @@ def asked_window(
     begin: Annotated[Moment | None, Query(alias="from", description="Found at or after this time")] = None,
     to: Annotated[Moment | None, Query(description="Found before this time")] = None,
 ) -> tuple[datetime | None, datetime | None]:
-    """From when to when; `from` counts more than `hours`."""
+    """From when to when; `hours` are until `to`, or until now."""
+    if begin is not None and hours is not None:
+        error = FieldError("query.hours", "does not go with `from`", str(hours))
+        raise InvalidFields([error], hint="give either `from` or `hours`")
     if begin is not None and to is not None and begin >= to:
         error = FieldError("query.from", "must be before `to`", begin.isoformat())
         raise InvalidFields([error], hint="give the earlier time as `from`")
@@ -79,19 +91,25 @@ async def list_anomalies(
     window: Annotated[tuple[datetime | None, datetime | None], Depends(asked_window)],
     dataset: Name = None,
     dataset_name: Annotated[Name, Query(description="The same as `dataset`")] = None,
-    type_: Type = None,
-    severity: Severity | None = None,
-    status: Status | None = None,
+    types: Types = None,
+    severities: Severities = None,
+    statuses: Statuses = None,
     run: Annotated[UUID | None, Query(description="Of this run")] = None,
     incident: Annotated[UUID | None, Query(description="Of this incident")] = None,
+    job: Job = None,
+    column: Column = None,
+    source: Source = None,
 ) -> AnomalyPage:
     """What was found out of the ordinary, the latest first."""
     asked = dataset or dataset_name
-    wanted = Filters(None, _type(type_), severity, status, run, incident, *window)
+    several = ([_type(each) for each in types or ()], severities or (), statuses or ())
+    wanted = Filters(None, *several, run, incident, None, column, source, *window)
     async with reads.open() as conn:
         if asked:
             found = await find_dataset(conn, reads.organization_id, asked)
             wanted = wanted._replace(dataset_id=found.id)
+        if job:
+            wanted = wanted._replace(job_id=(await find_job(conn, reads.organization_id, job)).id)
         rows, cursor = await AnomalyStore(conn, reads.organization_id).page(wanted, page)
     return AnomalyPage(items=[AnomalyOut(**_anomaly(row)) for row in rows], next_cursor=cursor)
 
@@ -185,13 +203,15 @@ async def _expect(
         note=note,
         anomaly_id=anomaly_id,
         created_by=by,
+        # That there may be more says nothing of less.
+        side=side_of(anomaly["anomaly_type"]),
     )
     await PolicyStore(conn, organization_id).add_mark(anomaly["dataset_id"], mark)
 
 
-def _type(text: str | None) -> str | None:
+def _type(text: str) -> str:
     """A type of the vocabulary however it is spelled; else a client's own."""
-    return None if text is None else read_type(text) or text
+    return read_type(text) or text
 
 
 def _tally(rows: Any, column: str) -> dict[Any, int]:

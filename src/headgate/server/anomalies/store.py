@@ -22,14 +22,17 @@ _OF_RUNS: Final = frozenset({Metric.duration_ms.value, Metric.rows_quarantined.v
 
 
 class Filters(NamedTuple):
-    """Which anomalies a list shows; None is any."""
+    """Which anomalies a list shows; None, and none of several, is any."""
 
     dataset_id: UUID | None = None
-    type: str | None = None
-    severity: str | None = None
-    status: str | None = None
+    types: Sequence[str] = ()
+    severities: Sequence[str] = ()
+    statuses: Sequence[str] = ()
     run_id: UUID | None = None
     incident_id: UUID | None = None
+    job_id: UUID | None = None
+    column: str | None = None
+    source: str | None = None
     begin: datetime | None = None
     end: datetime | None = None
 
@@ -77,6 +80,11 @@ class AnomalyStore:
             run_id = anomaly["run_id"] or _NO_RUN
             given = (anomaly["dataset_id"], anomaly["observed_at"], run_id, anomaly["partition_key"], name, is_outside)
             await self._conn.execute(Q.set_outside, self._organization_id, *given)
+
+    async def remove_closed(self, before: datetime, limit: int) -> int:
+        """Remove so many of what was closed, and not changed, before a time; how many there were."""
+        done: str = await self._conn.execute(Q.delete_closed_anomalies, self._organization_id, before, limit)
+        return int(done.split()[-1])
 
     async def counts(self, since: datetime) -> Sequence[Record]:
         rows: Sequence[Record] = await self._conn.fetch(Q.count_anomalies, self._organization_id, since)

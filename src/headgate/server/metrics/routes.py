@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
 from fastapi import Query
 from fastapi.responses import Response
 
-from headgate.domain.metric import Direction, most_telling
+from headgate.domain.metric import MOST_COLUMNS, Direction, most_telling
 from headgate.errors import Conflict, FieldError, InvalidFields, NotFound
 from headgate.server.db.pool import Record
 from headgate.server.deps import Admin, Db, Reads
@@ -179,6 +179,7 @@ def _metric(row: Record) -> dict[str, Any]:
         "partition_count": row["partition_count"],
         "partition_key": row["partition_key"] or None,
         "columns": None if row["columns"] is None else msgspec.Raw(row["columns"].encode()),
+        "columns_left_out": _left_out(row["columns"]),
         "verdicts": msgspec.Raw((row["verdicts"] or "{}").encode()),
         "anomalous": row["anomalous"],
         "run_id": None if row["run_id"] == _NOBODY else row["run_id"],
@@ -186,6 +187,15 @@ def _metric(row: Record) -> dict[str, Any]:
     }
 
 
+def _left_out(columns: str | None) -> int:
+    try:
+        return 0 if columns is None else max(0, len(_COLUMNS.decode(columns)) - MOST_COLUMNS)
+    except msgspec.ValidationError:
+        # What is no profile by column has none that could be judged.
+        return 0
+
+
+_COLUMNS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _NOTHING = FigureOut(count=0, mean=None, stddev=None, min=None, max=None, p5=None, p95=None, latest=None)
 _FIGURES: Sequence[str] = tuple(FigureOut.model_fields)
 

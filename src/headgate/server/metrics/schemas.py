@@ -34,7 +34,7 @@ class MetricOut(BaseModel):
     """What one run measured of a dataset, or of one partition of it; `columns` is a profile, by column.
 
     `verdicts` are by metric, or `metric:column`, and empty before it is judged; `anomalous` are those that are no part
-    of what is usual.
+    of what is usual. `columns_left_out` is how many columns of a profile are too many to be judged.
     """
 
     measured_at: datetime
@@ -45,6 +45,7 @@ class MetricOut(BaseModel):
     partition_count: int | None
     partition_key: str | None
     columns: dict[str, Any] | None
+    columns_left_out: int
     verdicts: dict[str, VerdictOut]
     anomalous: list[str]
     run_id: UUID | None

@@ -6,18 +6,33 @@ Works on many runs at once. What one statement can load for all of them, it load
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
 
 from headgate.domain.anomaly import AnomalyType, schema_anomaly
-from headgate.domain.band import Metric, Point, Policy, Verdict, judge
+from headgate.domain.band import MAX_REACH_DAYS, Metric, Point, Policy, Verdict, judge
+from headgate.server.anomalies.judging.changes import Outcome, end_changes, sort_out
 from headgate.server.anomalies.judging.findings import Finding, keep_findings
 from headgate.server.anomalies.judging.rules import SCHEMA, Rules, hold_names, load_rules, widest
-from headgate.server.anomalies.judging.series import Baseline, Carried, Reading, Series, owner_of, points_of, readings
+from headgate.server.anomalies.judging.series import (
+    MAX_MOVED,
+    Baseline,
+    Carried,
+    Reading,
+    Series,
+    moved,
+    owner_of,
+    points_of,
+    readings,
+    usable,
+)
+from headgate.server.anomalies.judging.waiting import Waiting, days_before
 from headgate.server.db.pool import Connection, Record
 from headgate.server.db.queries import Queries
 from headgate.server.queue import CORRELATE_PRIORITY, NewTask, content_hash, enqueue
@@ -28,9 +43,9 @@ NO_RUN: Final = UUID(int=0)
 # Of a run that goes on or did not end well, what it has measured is not what it was to measure.
 _WHOLE: Final = frozenset({"COMPLETE", "OTHER"})
 _OF_RUN: Final = "run"
+_DURATION: Final = (Metric.duration_ms.value,)
 # After so many verdicts others get a turn: the worker may share its loop with those who are asked.
 _TURN: Final = 10
-_LONG_AGO: Final = datetime(1, 1, 1, tzinfo=UTC)
 
 
 class Judged(NamedTuple):
@@ -57,6 +72,17 @@ class Judged(NamedTuple):
         return (self.dataset_id, self.run_id, self.reading.metric.value, self.reading.column, self.partition_key)
 
 
+Runs = dict[UUID, Record]
+
+
+class Before(NamedTuple):
+    """What comes before and waits to be judged: measurements, their runs, and those that are judged themselves."""
+
+    measured: list[Record]
+    runs: Runs
+    timed: Runs
+
+
 class Detector:
     """Judges some runs, and what was measured of some datasets by no run."""
 
@@ -71,44 +97,81 @@ class Detector:
     async def judge(
         self,
         run_ids: Collection[UUID],
-        dataset_ids: Collection[UUID] = (),
+        datasets: Mapping[UUID, datetime] = MappingProxyType({}),
         versions: Collection[tuple[UUID, UUID]] = (),
     ) -> None:
-        """Judge runs, what no run measured of datasets, and new versions of schemas: pairs of a dataset and an id."""
+        """Judge runs, what no run measured of datasets, and new versions of schemas: pairs of a dataset and an id.
+
+        Datasets are given with since when they wait.
+        """
         await hold_names(self._conn, self._organization_id)
         runs = {row["run_id"]: row for row in await self._fetch(Q.list_judged_runs, run_ids)}
         measured = [*await self._fetch(Q.list_measurements, run_ids)]
-        measured += await self._fetch(Q.list_runless, dataset_ids) if dataset_ids else ()
+        measured += await self._fetch(Q.list_runless, datasets.keys(), datasets.values()) if datasets else ()
         whole = [row for row in measured if row["run_id"] == NO_RUN or _state(runs, row) in _WHOLE]
         await self._hold_series(runs.values(), whole)
-        # First of all: others of them may be compared with these.
-        await self._set_apart([row for row in measured if _state(runs, row) not in (None, *_WHOLE)], whole)
-        ended = [run for run in runs.values() if run["state"] == "COMPLETE" and not run["is_streaming"]]
-
-        written = {dataset_id for run in runs.values() for dataset_id in run["output_ids"]}
         changes = await self._fetch(Q.list_schema_changes, *_columns(list(versions), 2)) if versions else ()
-        about = {row["dataset_id"] for row in (*whole, *changes)} | written
-        times = [*(row["measured_at"] for row in whole), *(run["started_at"] for run in runs.values())]
-        self._rules = await load_rules(self._conn, self._organization_id, about, min(times, default=None))
-        self._told = await self._load_told(runs, whole)
+        changed = {row["dataset_id"] for row in changes}
+        await self._load_rules(runs, whole, changed)
+        series = _series(whole)
+        before = await self._waiting(runs, series, datasets)
+        if before.runs:
+            await self._load_rules(runs | before.runs, [*whole, *before.measured], changed)
+
+        # First of all: others of them may be compared with these.
+        partial = [row for row in measured if _state(runs, row) not in (None, *_WHOLE)]
+        await self._set_apart(partial, [*whole, *before.measured])
+        self._told = await self._load_told(runs)
         judged = [
-            *await self._measurements(whole, runs),
-            *await self._durations(ended),
-            *await self._quarantined(runs),
+            *await self._measurements([*series, *_series(before.measured)], runs | before.runs),
+            *await self._durations(_ended(runs | before.timed)),
+            *await self._quarantined(runs | before.timed),
         ]
         await self._keep_verdicts(judged)
-        await self._keep_anomalies(judged, self._changes(changes))
-        await self._note_writes(ended)
-        await self._tell_incidents(ended)
+        outcome = await self._sort_changes(changes)
+        await self._keep_anomalies(judged, [_change(row) for row in outcome.told])
+        await end_changes(self._conn, self._organization_id, outcome.over)
+        await self._note_writes(_ended(runs))
+        await self._tell_incidents(_ended(runs))
+
+    async def _load_rules(self, runs: Runs, measured: Sequence[Record], changed: Collection[UUID]) -> None:
+        written = {dataset_id for run in runs.values() for dataset_id in run["output_ids"]}
+        about = {row["dataset_id"] for row in measured} | written | set(changed)
+        times = [*(row["measured_at"] for row in measured), *(run["started_at"] for run in runs.values())]
+        self._rules = await load_rules(self._conn, self._organization_id, about, min(times, default=None))
+
+    async def _waiting(self, runs: Runs, series: Sequence[Series], dataset_ids: Collection[UUID]) -> Before:
+        """What comes before these in their series and is not judged yet."""
+        waiting = Waiting(self._conn, self._organization_id, runs)
+        if not await waiting.begin(dataset_ids):
+            return Before([], {}, {})
+        others = await waiting.runs(self._moments(runs, series))
+        busy = {row["job_id"] for row in others}
+        shared = [each for each in series if _is_shared(each.row, runs.get(each.row["run_id"]), busy)]
+        ours = {_key(each.row) for each in series}
+        measured = await waiting.measurements(shared, self._days) if shared else []
+        measured = [row for row in measured if _key(row) not in ours]
+        timed = {row["run_id"] for row in others if not row["is_judged"]}
+        wanted = timed | {row["run_id"] for row in measured}
+        found = {row["run_id"]: row for row in await self._fetch(Q.list_judged_runs, wanted)} if wanted else {}
+        return Before(measured, found, {run_id: found[run_id] for run_id in timed if run_id in found})
+
+    def _moments(self, runs: Runs, series: Sequence[Series]) -> Iterator[tuple[UUID, datetime, int]]:
+        """Up to when runs of the same jobs may matter, with how many days each run is compared with."""
+        for run in runs.values():
+            yield run["job_id"], run["started_at"], self._days_of_run(run)
+        for each in series:
+            run = runs.get(each.row["run_id"])
+            if run is not None:
+                yield run["job_id"], each.row["measured_at"], self._days(each)
 
     async def _hold_series(self, runs: Iterable[Record], measured: Iterable[Record]) -> None:
         owners = {run["job_id"] for run in runs} | {owner_of(row) for row in measured}
         if owners:
             await self._conn.execute(Q.hold_series, self._organization_id, list(owners))
 
-    async def _measurements(self, rows: Sequence[Record], runs: dict[UUID, Record]) -> list[Judged]:
+    async def _measurements(self, series: list[Series], runs: Runs) -> list[Judged]:
         """In order of time: each is compared with what was made of those before it."""
-        series = [Series(row, found) for row in rows if (found := list(readings(row)))]
         series.sort(key=lambda each: (each.row["measured_at"], each.row["run_id"]))
         plain = iter(await self._baselines([each for each in series if not each.has_profile]))
         judged: list[Judged] = []
@@ -121,10 +184,10 @@ class Detector:
     async def _judge_series(self, series: Series, baseline: Baseline, run: Record | None) -> list[Judged]:
         row, rows, judged = series.row, None, []
         at, dataset_id, partition = row["measured_at"], row["dataset_id"], row["partition_key"]
-        for reading in series.readings:
+        for reading in await self._chosen(series, baseline):
             policy = self._rules.policy(dataset_id, reading.metric)
             key = (series.key, reading.name)
-            points = self._carried.onto(key, baseline.points(reading, _since(at, policy.window_days)))
+            points = self._carried.onto(key, baseline.points(reading, days_before(at, _reach(policy))))
             verdict = self._verdict(reading, points, at, policy, dataset_id, partition, rows)
             rows = verdict if reading.metric is Metric.row_count else rows
             judged.append(Judged(reading, verdict, run, row, dataset_id, at))
@@ -133,6 +196,28 @@ class Detector:
             if self._made % _TURN == 0:
                 await asyncio.sleep(0)
         return judged
+
+    async def _chosen(self, series: Series, baseline: Baseline) -> list[Reading]:
+        """What is judged of a measurement: of a wide table the first columns, and whatever of the rest moved most.
+
+        What was anomalous is looked at for as long as that is known: it may be well again.
+        """
+        rest = [reading for reading in series.readings if not reading.is_first]
+        if not rest:
+            return series.readings
+        spans = {}
+        for metric in {reading.metric for reading in rest}:
+            policy = self._rules.policy(series.row["dataset_id"], metric)
+            spans[metric] = baseline.spans(metric, days_before(series.row["measured_at"], policy.window_days))
+            await asyncio.sleep(0)
+        far: list[tuple[float, Reading]] = []
+        for reading in rest:
+            was_odd = reading.name in baseline.outside or self._carried.has_outside((series.key, reading.name))
+            apart = math.inf if was_odd else moved(reading.value, spans[reading.metric].get(reading.column or ""))
+            if apart > 0:
+                far.append((apart, reading))
+        far.sort(key=lambda each: each[0], reverse=True)
+        return [each for each in series.readings if each.is_first] + [each for _, each in far[:MAX_MOVED]]
 
     def _carry(self, series: Any, judged: Judged) -> None:
         """Let what comes next in a series know."""
@@ -145,14 +230,24 @@ class Detector:
         return judged.verdict.is_outside and "FALSE_POSITIVE" not in {row["status"] for row in told}
 
     async def _baselines(self, series: Sequence[Series]) -> list[Baseline]:
+        found = await self._earlier(series, [self._days(each) for each in series])
+        # Of a table that is written once a week a month has too few points.
+        few = [place for place, each in enumerate(series) if found[place].usable(each.names) < self._fewest(each)]
+        reached = await self._earlier([series[place] for place in few], [MAX_REACH_DAYS] * len(few))
+        for place, baseline in zip(few, reached, strict=True):
+            found[place] = baseline
+        return found
+
+    async def _earlier(self, series: Sequence[Series], days: Sequence[int]) -> list[Baseline]:
+        """What was measured before, in the days before each."""
         if not series:
             return []
         wanted = [
             (
                 row["dataset_id"], row["measured_at"], row["run_id"], row["direction"], row["partition_key"],
-                row["job_id"], _since(row["measured_at"], self._days(each)), each.points_wanted,
+                row["job_id"], days_before(row["measured_at"], span), each.points_wanted,
             )
-            for each in series
+            for each, span in zip(series, days, strict=True)
             for row in (each.row,)
         ]  # fmt: skip
         rows = await self._fetch(Q.list_baselines, *_columns(wanted, 8))
@@ -163,6 +258,15 @@ class Detector:
         """How far back to look: as the policy of one of its values does that looks furthest."""
         return widest(self._rules.policy(series.row["dataset_id"], each.metric) for each in series.readings)
 
+    def _fewest(self, series: Series) -> int:
+        """How many points there have to be; none where the policies look as far back as there is to look."""
+        policies = [self._rules.policy(series.row["dataset_id"], each.metric) for each in series.readings]
+        return max((policy.min_points for policy in policies if policy.window_days < MAX_REACH_DAYS), default=0)
+
+    def _days_of_run(self, run: Record) -> int:
+        dataset_id = _first(run["output_ids"])
+        return widest(self._rules.policy(dataset_id, each) for each in (Metric.duration_ms, Metric.rows_quarantined))
+
     async def _durations(self, runs: Sequence[Record]) -> list[Judged]:
         timed = [run for run in runs if run["duration_ms"] is not None and not run["is_test"]]
         if not timed:
@@ -171,15 +275,14 @@ class Detector:
         datasets = [_first(run["output_ids"]) for run in timed]
         policies = [self._rules.policy(dataset_id, Metric.duration_ms) for dataset_id in datasets]
         wanted = [
-            (run["job_id"], run["run_id"], run["started_at"], _since(run["started_at"], policy.window_days))
+            (run["job_id"], run["run_id"], run["started_at"], days_before(run["started_at"], policy.window_days))
             for run, policy in zip(timed, policies, strict=True)
         ]
-        rows = await self._fetch(Q.list_earlier_durations, *_columns(wanted, 4))
-        found = {row["place"]: row for row in rows}
+        found = await self._earlier_durations(wanted, policies)
         judged = []
         for place, (run, dataset_id, policy) in enumerate(zip(timed, datasets, policies, strict=True), start=1):
             reading = Reading(Metric.duration_ms, None, run["duration_ms"])
-            row, since = found[place], wanted[place - 1][3]
+            row, since = found[place], days_before(run["started_at"], _reach(policy))
             key = (run["job_id"], reading.name)
             points = points_of(row["times"], row["durations"], row["anomalous"], reading.name, since)
             verdict = self._verdict(reading, self._carried.onto(key, points), run["ended_at"], policy, dataset_id)
@@ -187,7 +290,21 @@ class Detector:
             self._carry(key, judged[-1])
         return judged
 
-    async def _quarantined(self, runs: dict[UUID, Record]) -> list[Judged]:
+    async def _earlier_durations(
+        self, wanted: Sequence[tuple[Any, ...]], policies: Sequence[Policy]
+    ) -> dict[int, Record]:
+        """How long runs took before, by the place of what is wanted; from further back where there are too few."""
+        found = {row["place"]: row for row in await self._fetch(Q.list_earlier_durations, *_columns(wanted, 4))}
+        few = [
+            place
+            for place, policy in enumerate(policies, start=1)
+            if policy.window_days < MAX_REACH_DAYS and usable(found[place]["anomalous"], _DURATION) < policy.min_points
+        ]
+        again = [(*wanted[place - 1][:3], days_before(wanted[place - 1][2], MAX_REACH_DAYS)) for place in few]
+        rows = await self._fetch(Q.list_earlier_durations, *_columns(again, 4)) if again else ()
+        return found | {few[row["place"] - 1]: row for row in rows}
+
+    async def _quarantined(self, runs: Runs) -> list[Judged]:
         rows = await self._fetch(Q.list_quarantined, runs)
         written = {dataset_id for row in rows for dataset_id in runs[row["run_id"]]["output_ids"]}
         names = await self._fetch(Q.list_names, written) if rows else ()
@@ -198,7 +315,7 @@ class Detector:
             dataset_id = ids.get(row["output_urn"]) or _first(run["output_ids"])
             policy = self._rules.policy(dataset_id, Metric.rows_quarantined)
             reading = Reading(Metric.rows_quarantined, None, float(row["rows_quarantined"]))
-            since = _since(row["ended_at"], policy.window_days)
+            since = days_before(row["ended_at"], _reach(policy))
             key = (row["project"], row["pipeline"], row["node"])
             points = points_of(row["times"], row["counts"], row["anomalous"], reading.name, since)
             verdict = self._verdict(reading, self._carried.onto(key, points), row["ended_at"], policy, dataset_id)
@@ -219,14 +336,10 @@ class Detector:
         marks = self._rules.marks(dataset_id, reading.metric, reading.column, partition)
         return judge(reading.metric, points, at, reading.value, policy, column=reading.column, marks=marks, rows=rows)
 
-    async def _load_told(
-        self, runs: dict[UUID, Record], measured: Sequence[Record]
-    ) -> dict[tuple[Any, ...], list[Record]]:
+    async def _load_told(self, runs: Runs) -> dict[tuple[Any, ...], list[Record]]:
         """What was told of these runs when they were judged before, by what it is about."""
-        again = [run_id for run_id, run in runs.items() if run["is_judged"]]
-        again += [row["run_id"] for row in measured if row["is_judged"]]
         told: dict[tuple[Any, ...], list[Record]] = {}
-        for row in await self._fetch(Q.list_told, list(set(again))) if again else ():
+        for row in await self._fetch(Q.list_told, runs) if runs else ():
             key = (row["dataset_id"], row["run_id"], row["metric"], row["column_name"], row["partition_key"])
             told.setdefault(key, []).append(row)
         return told
@@ -274,8 +387,9 @@ class Detector:
         if gone:
             await self._conn.execute(Q.withdraw_anomalies, self._organization_id, gone)
 
-    def _changes(self, rows: Iterable[Record]) -> list[Finding]:
-        return [_change(row) for row in rows if self._rules.policy(row["dataset_id"], SCHEMA).enabled]
+    async def _sort_changes(self, changes: Sequence[Record]) -> Outcome:
+        open_ = await self._fetch(Q.list_open_changes, {row["dataset_id"] for row in changes}) if changes else ()
+        return sort_out(changes, open_, lambda row: self._rules.policy(row["dataset_id"], SCHEMA).enabled)
 
     async def _note_writes(self, ended: Iterable[Record]) -> None:
         writes = [(dataset, run["ended_at"]) for run in ended if not run["is_test"] for dataset in run["output_ids"]]
@@ -303,21 +417,34 @@ class Detector:
         return rows
 
 
+def _reach(policy: Policy) -> int:
+    """How many days back points may lie: the domain takes the oldest where it has too few."""
+    return max(policy.window_days, MAX_REACH_DAYS)
+
+
 def _judged_task(run: Record) -> NewTask:
     run_id, key = str(run["run_id"]), content_hash("judged", run["run_id"], run["ended_at"])
     return NewTask("CORRELATE", "RUN", run_id, key, payload={"kind": "judged"}, priority=CORRELATE_PRIORITY)
 
 
-def _state(runs: dict[UUID, Record], row: Record) -> str | None:
+def _state(runs: Runs, row: Record) -> str | None:
     run = runs.get(row["run_id"])
     return None if run is None else run["state"]
 
 
-def _since(at: datetime, days: int) -> datetime:
-    try:
-        return at - timedelta(days=days)
-    except OverflowError:
-        return _LONG_AGO
+def _is_shared(row: Record, run: Record | None, busy: Collection[UUID]) -> bool:
+    """Whether one of the jobs whose runs wait may have measured the same series."""
+    if row["partition_key"] or run is None:
+        return True
+    return row["job_id"] in busy or run["job_id"] in busy
+
+
+def _ended(runs: Runs) -> list[Record]:
+    return [run for run in runs.values() if run["state"] == "COMPLETE" and not run["is_streaming"]]
+
+
+def _series(rows: Iterable[Record]) -> list[Series]:
+    return [Series(row, found) for row in rows if (found := list(readings(row)))]
 
 
 def _first(ids: Sequence[UUID]) -> UUID | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import msgspec
 
@@ -62,6 +62,13 @@ def correlation(anomaly_id: UUID) -> NewTask:
     """The task that looks for the cause of an anomaly."""
     payload = {"kind": "anomaly", "anomaly_id": str(anomaly_id)}
     key = content_hash("anomaly", anomaly_id)
+    return NewTask("CORRELATE", "ANOMALY", str(anomaly_id), key, payload=payload, priority=CORRELATE_PRIORITY)
+
+
+def ended(anomaly_id: UUID, reason: str) -> NewTask:
+    """The task that looks whether an incident is over with an anomaly that was resolved."""
+    payload = {"kind": "anomaly", "anomaly_id": str(anomaly_id)}
+    key = content_hash("ended", anomaly_id, reason, uuid4())
     return NewTask("CORRELATE", "ANOMALY", str(anomaly_id), key, payload=payload, priority=CORRELATE_PRIORITY)
 
 

@@ -17,10 +17,113 @@ SELECT pg_advisory_xact_lock(u.key)
          WHERE cardinality($2::uuid[]) <= 1000
          ORDER BY key) u;
 
+-- name: get_waiting_since
+-- Since when others have waited to be judged, of those that were never tried in vain; NULL if nobody does.
+SELECT
+       -- Tasks are not numbered quite in the order of time.
+       min(t.created_at) - interval '1 minute'
+  FROM unnest(ARRAY['PENDING', 'RUNNING']) AS s (status)
+ CROSS JOIN LATERAL (SELECT x.created_at
+                       FROM async_task x
+                      WHERE x.organization_id = $1
+                        AND x.status = s.status
+                        AND x.task_type = 'DETECT'
+                        AND x.retry_count = 0
+                        AND NOT x.resource_id = ANY ($2::text[])
+                      ORDER BY x.id
+                      LIMIT 1) t;
+
+-- name: list_waiting
+-- What was measured before in the same series, counts, and waits to be judged; not by these runs.
+SELECT
+       -- What came in before anything has waited is history that nobody judges. What was set apart while its run went on
+       -- waits again once that has ended.
+       m.dataset_id, m.measured_at, m.run_id, m.direction, m.partition_key, m.job_id, m.row_count, m.byte_size,
+       m.columns, 'run' = ANY (m.anomalous) AS is_apart
+  FROM unnest($4::uuid[], $5::text[], $6::text[], $7::uuid[], $8::timestamptz[], $9::timestamptz[])
+       AS u (dataset_id, direction, partition_key, job_id, since, until)
+ CROSS JOIN (SELECT o.tenant_id FROM organizations o WHERE o.id = $1) o
+ CROSS JOIN LATERAL (SELECT y.*
+                       FROM ((SELECT x.*
+                                FROM dataset_metrics x
+                               WHERE u.partition_key = ''
+                                 AND x.organization_id = $1
+                                 AND x.dataset_id = u.dataset_id
+                                 AND x.measured_at BETWEEN u.since AND u.until
+                               ORDER BY x.measured_at DESC
+                               LIMIT 20000)
+                             UNION ALL
+                             (SELECT x.*
+                                FROM dataset_metrics x
+                               WHERE u.partition_key <> ''
+                                 AND x.organization_id = $1
+                                 AND x.dataset_id = u.dataset_id
+                                 AND x.partition_key = u.partition_key
+                                 AND x.partition_key <> ''
+                                 AND x.direction = u.direction
+                                 AND x.measured_at BETWEEN u.since AND u.until
+                               ORDER BY x.measured_at DESC
+                               LIMIT 20000)) y
+                      WHERE y.direction = u.direction
+                        AND y.partition_key = u.partition_key
+                        AND (u.partition_key <> '' OR y.job_id IS NOT DISTINCT FROM u.job_id)
+                        AND (y.verdicts IS NULL AND y.created_at >= $2 OR 'run' = ANY (y.anomalous))
+                        AND NOT y.run_id = ANY ($3::uuid[])
+                        AND EXISTS (SELECT
+                                      FROM (SELECT t.status, t.retry_count
+                                              FROM async_task t
+                                             WHERE t.organization_id = $1
+                                               AND t.tenant_id = o.tenant_id
+                                               AND (t.resource_type, t.resource_id) = (
+                                                     CASE y.run_id WHEN '00000000-0000-0000-0000-000000000000'
+                                                                   THEN 'DATASET' ELSE 'RUN' END,
+                                                     CASE y.run_id WHEN '00000000-0000-0000-0000-000000000000'
+                                                                   THEN y.dataset_id ELSE y.run_id END::text)
+                                               AND t.task_type = 'DETECT'
+                                            OFFSET 0) t
+                                     WHERE t.status IN ('PENDING', 'RUNNING')
+                                       AND t.retry_count = 0
+                                    OFFSET 0)
+                        AND coalesce((SELECT r.state
+                                        FROM job_runs r
+                                       WHERE r.organization_id = $1
+                                         AND r.run_id = y.run_id), 'COMPLETE') IN ('COMPLETE', 'OTHER')
+                      LIMIT $10) m
+ LIMIT $10;
+
+-- name: list_waiting_runs
+-- Runs of the same jobs that began before and wait to be judged, some of them again; not these.
+SELECT r.run_id, r.job_id, r.started_at, r.verdicts IS NOT NULL AS is_judged
+  FROM unnest($4::uuid[], $5::timestamptz[], $6::timestamptz[]) AS u (job_id, since, until)
+ CROSS JOIN (SELECT o.tenant_id FROM organizations o WHERE o.id = $1) o
+ CROSS JOIN LATERAL (SELECT y.*
+                       FROM (SELECT x.run_id, x.job_id, x.started_at, x.updated_at, x.verdicts
+                               FROM job_runs x
+                              WHERE x.organization_id = $1
+                                AND x.job_id = u.job_id
+                                AND x.started_at BETWEEN u.since AND u.until
+                              ORDER BY x.started_at DESC
+                              LIMIT 2000) y
+                      WHERE y.updated_at >= $2
+                        AND NOT y.run_id = ANY ($3::uuid[])
+                        AND EXISTS (SELECT
+                                      FROM (SELECT t.status, t.retry_count
+                                              FROM async_task t
+                                             WHERE t.organization_id = $1
+                                               AND t.tenant_id = o.tenant_id
+                                               AND t.resource_id = y.run_id::text
+                                               AND t.resource_type = 'RUN'
+                                               AND t.task_type = 'DETECT'
+                                            OFFSET 0) t
+                                     WHERE t.status IN ('PENDING', 'RUNNING')
+                                       AND t.retry_count = 0
+                                    OFFSET 0)
+                      LIMIT $7) r
+ LIMIT $7;
+
 -- name: list_judged_runs
 -- The runs that are to be judged, each with how long it took and what it wrote.
-SELECT r.run_id, r.job_id, r.state, r.started_at, r.ended_at, r.is_test, r.output_ids, r.verdicts IS NOT NULL AS is_judged,
-       j.name AS job_name,
+SELECT r.run_id, r.job_id, r.state, r.started_at, r.ended_at, r.is_test, r.output_ids, j.name AS job_name,
        upper(coalesce(r.processing_type, j.processing_type, '')) = 'STREAMING' AS is_streaming,
        CASE WHEN r.start_at IS NOT NULL OR r.ended_at > r.started_at
             THEN greatest(extract(epoch FROM r.ended_at - r.started_at) * 1000, 0)::float8 END AS duration_ms
@@ -39,7 +142,7 @@ SELECT r.run_id, r.job_id, r.state, r.started_at, r.ended_at, r.is_test, r.outpu
 -- name: list_measurements
 -- What these runs measured of what they wrote, and what they saw in what they read.
 SELECT m.dataset_id, m.measured_at, m.run_id, m.direction, m.partition_key, m.job_id, m.row_count, m.byte_size,
-       m.columns, m.verdicts IS NOT NULL AS is_judged, 'run' = ANY (m.anomalous) AS is_apart
+       m.columns, 'run' = ANY (m.anomalous) AS is_apart
   FROM unnest($2::uuid[]) AS u (run_id)
  CROSS JOIN LATERAL (SELECT x.run_id, x.started_at, x.running_at, x.other_at, x.ended_at, x.last_event_at, x.input_ids,
                             x.output_ids
@@ -60,22 +163,23 @@ SELECT m.dataset_id, m.measured_at, m.run_id, m.direction, m.partition_key, m.jo
                      OFFSET 0) m;
 
 -- name: list_runless
--- What was lately measured of these datasets by no run, and not judged yet.
+-- What was measured of these datasets by no run since somebody asked to judge it, and is not judged yet.
 SELECT m.dataset_id, m.measured_at, m.run_id, m.direction, m.partition_key, m.job_id, m.row_count, m.byte_size,
-       m.columns, false AS is_judged, false AS is_apart
-  FROM unnest($2::uuid[]) AS u (dataset_id)
+       m.columns, false AS is_apart
+  FROM unnest($2::uuid[], $3::timestamptz[]) AS u (dataset_id, asked_at)
  CROSS JOIN LATERAL (SELECT y.*
                        FROM (SELECT x.*
                                FROM dataset_metrics x
                               WHERE x.organization_id = $1
                                 AND x.dataset_id = surviving_dataset($1, u.dataset_id)
                               ORDER BY x.measured_at DESC
-                              LIMIT 1000) y
+                              LIMIT 20000) y
                       WHERE y.run_id = '00000000-0000-0000-0000-000000000000'
                         AND y.direction <> 'input'
                         AND y.verdicts IS NULL
-                        AND y.created_at > now() - interval '1 day'
-                      LIMIT 100) m;
+                        -- What came in before is history that nobody judges; both are of one transaction.
+                        AND y.created_at > u.asked_at - interval '5 minutes'
+                      LIMIT 1000) m;
 
 -- name: list_baselines
 -- What was measured before, latest first: of the same dataset and partition or, where there is none, by the same job.
@@ -194,7 +298,8 @@ SELECT n.run_id, n.ended_at, n.project, n.pipeline, n.node, n.rows_quarantined, 
 -- name: list_schema_changes
 -- These versions of schemas; the first of a dataset is no change.
 SELECT v.id, v.dataset_id, v.run_id, v.job_id, v.version, v.change_type, v.breaking, v.description, v.valid_from,
-       v.columns_added, v.columns_removed, v.columns_type_changed, j.name AS job_name
+       v.columns_added, v.columns_removed, v.columns_type_changed, j.name AS job_name, v.fields,
+       b.fields AS fields_before
   FROM unnest($2::uuid[], $3::uuid[]) AS u (dataset_id, id)
  CROSS JOIN LATERAL (SELECT x.*
                        FROM schema_versions x
@@ -203,11 +308,62 @@ SELECT v.id, v.dataset_id, v.run_id, v.job_id, v.version, v.change_type, v.break
                         AND x.id = u.id
                         AND x.change_type <> 'INITIAL'
                      OFFSET 0) v
+ CROSS JOIN LATERAL (SELECT x.fields
+                       FROM schema_versions x
+                      WHERE x.organization_id = $1
+                        AND x.dataset_id = v.dataset_id
+                        AND x.valid_from < v.valid_from
+                      ORDER BY x.valid_from DESC
+                      LIMIT 1) b
   LEFT JOIN LATERAL (SELECT x.name
                        FROM jobs x
                       WHERE x.organization_id = $1
                         AND x.id = v.job_id
                      OFFSET 0) j ON true;
+
+-- name: list_open_changes
+-- The versions of these datasets whose change was told and is not over, the latest.
+SELECT v.id, v.dataset_id, v.valid_from, v.breaking, b.fields AS fields_before
+  FROM unnest($2::uuid[]) AS u (dataset_id)
+ CROSS JOIN LATERAL (SELECT (x.metadata ->> 'version_id')::uuid AS version_id
+                       FROM anomalies x
+                      WHERE x.organization_id = $1
+                        AND x.dataset_id = u.dataset_id
+                        AND x.anomaly_type = 'SchemaChange'
+                        AND x.source = 'detector'
+                        AND x.status IN ('OPEN', 'ACKNOWLEDGED', 'ALERTED')
+                      ORDER BY x.detected_at DESC
+                      LIMIT 20) a
+ CROSS JOIN LATERAL (SELECT x.*
+                       FROM schema_versions x
+                      WHERE x.organization_id = $1
+                        AND x.dataset_id = u.dataset_id
+                        AND x.id = a.version_id
+                     OFFSET 0) v
+ CROSS JOIN LATERAL (SELECT x.fields
+                       FROM schema_versions x
+                      WHERE x.organization_id = $1
+                        AND x.dataset_id = u.dataset_id
+                        AND x.valid_from < v.valid_from
+                      ORDER BY x.valid_from DESC
+                      LIMIT 1) b;
+
+-- name: end_changes
+-- Closes what was told of versions of schemas, for a reason; the ids of what was open.
+UPDATE anomalies a
+   SET status = 'RESOLVED',
+       resolved_at = now(),
+       resolved_by = 'headgate',
+       resolution_notes = $4,
+       changes = with_change(a.changes, 'headgate', a.status, 'RESOLVED', $4),
+       updated_at = now()
+ WHERE a.organization_id = $1
+   AND a.dataset_id = ANY ($2::uuid[])
+   AND a.anomaly_type = 'SchemaChange'
+   AND a.source = 'detector'
+   AND a.occasion = ANY ($3::text[])
+   AND a.status NOT IN ('RESOLVED', 'FALSE_POSITIVE')
+RETURNING a.id;
 
 -- name: list_told
 -- Anomalies of metrics that were told of these runs before.
@@ -307,7 +463,7 @@ SELECT d.id, d.namespace, d.name, d.display_name
 
 -- name: list_marks_of
 -- What people expect of these datasets, but for what was over before a time.
-SELECT m.dataset_id, m.metric, m.column_name, m.partition_key, m.kind, m.at, m.weekday, m.until
+SELECT m.dataset_id, m.metric, m.column_name, m.partition_key, m.kind, m.at, m.weekday, m.until, m.side
   FROM expected_marks m
  WHERE m.organization_id = $1
    AND m.dataset_id = ANY ($2::uuid[])

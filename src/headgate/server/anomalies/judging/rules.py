@@ -69,7 +69,7 @@ class Rules:
         found = () if dataset_id is None else self._marks.get(dataset_id, ())
         wanted = {"metric": metric, "column_name": column, "partition_key": partition_key}
         return [
-            Mark(row["kind"], row["at"], row["weekday"], row["until"])
+            Mark(row["kind"], row["at"], row["weekday"], row["until"], row["side"])
             for row in found
             if all(row[name] is None or row[name] == value for name, value in wanted.items())
         ]

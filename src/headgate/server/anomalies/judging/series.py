@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -11,17 +12,26 @@ from uuid import UUID
 import msgspec
 
 from headgate.domain.band import Metric, Point
+from headgate.domain.metric import MOST_COLUMNS
 from headgate.server.db.pool import Record
 
-# A verdict on each is kept with the measurement, and with a wide table there are many.
+# A verdict on each is kept with the measurement, and with a wide table there are many: of so many columns, by name,
+# each is judged. Of the rest only values are that moved, those that moved furthest, as it takes long to judge them.
 MAX_COLUMNS: Final = 200
+MAX_MOVED: Final = 200
 # How many points make a baseline; fewer where each brings the profile of a table, and the wider that is.
 POINTS: Final = 1000
 PROFILES: Final = 200
 _FEWEST: Final = 30
 _PROFILE_BYTES: Final = 20_000_000
+# A change by this share of what a constant series has been counts as much as one by the width of another.
+_LEAST: Final = 0.01
 _SEPARATOR: Final = "\x1f"
 _DISTINCT, _NULLS = "distinctCount", "nullCount"
+
+
+# The least and the most that was measured.
+Span = tuple[float, float]
 
 
 class Reading(NamedTuple):
@@ -30,6 +40,8 @@ class Reading(NamedTuple):
     metric: Metric
     column: str | None
     value: float
+    # Whether it is judged however little it moved.
+    is_first: bool = True
 
     @property
     def name(self) -> str:
@@ -46,6 +58,11 @@ class Series(NamedTuple):
     @property
     def has_profile(self) -> bool:
         return any(reading.column is not None for reading in self.readings)
+
+    @property
+    def names(self) -> list[str]:
+        """What its values are kept under that are of the whole table."""
+        return [reading.name for reading in self.readings if reading.column is None]
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -75,11 +92,23 @@ def readings(row: Record) -> Iterator[Reading]:
         if row[metric] is not None:
             yield Reading(metric, None, float(row[metric]))
     profile = decoded(row["columns"])
-    for column in sorted(profile)[:MAX_COLUMNS]:
+    for place, column in enumerate(sorted(profile)[:MOST_COLUMNS]):
         for metric in (Metric.null_share, Metric.distinct_count):
             value = _of_column(metric, profile[column], row["row_count"])
             if value is not None:
-                yield Reading(metric, column, value)
+                yield Reading(metric, column, value, is_first=place < MAX_COLUMNS)
+
+
+def moved(value: float, span: Span | None) -> float:
+    """How far a value lies outside of those before it, beside how far these lie apart; 0 for what does not.
+
+    >>> moved(5, (1, 3)), moved(2, (1, 3)), moved(5, None)
+    (1.0, 0.0, 0.0)
+    """
+    if span is None or span[0] <= value <= span[1]:
+        return 0.0
+    low, high = span
+    return max(low - value, value - high) / max(high - low, _LEAST * high, sys.float_info.min)
 
 
 def decoded(columns: str | None) -> Mapping[str, Any]:
@@ -89,10 +118,10 @@ def decoded(columns: str | None) -> Mapping[str, Any]:
 
 
 def _of_column(metric: Metric, figures: Any, rows: int | None) -> float | None:
-    if not isinstance(figures, Mapping):
+    if not isinstance(figures, dict):
         return None
     told = figures.get(_NULLS if metric is Metric.null_share else _DISTINCT)
-    if isinstance(told, bool) or not isinstance(told, int | float) or told < 0:
+    if isinstance(told, bool) or not isinstance(told, (int, float)) or told < 0:
         return None
     if metric is Metric.distinct_count:
         return float(told)
@@ -105,6 +134,10 @@ class Baseline:
 
     def __init__(self, row: Record | None) -> None:
         self._row = row
+
+    def usable(self, names: Collection[str]) -> int:
+        """How many there are of which none of some values was found to be anomalous."""
+        return usable(self._row["anomalous"], names) if self._row is not None else 0
 
     def points(self, reading: Reading, since: datetime) -> list[Point]:
         """Earlier values of the same kind, oldest first."""
@@ -119,6 +152,29 @@ class Baseline:
         ]
         found.reverse()
         return found
+
+    def spans(self, metric: Metric, since: datetime) -> dict[str, Span]:
+        """Between which values each column was: in one pass, as there may be very many."""
+        found: dict[str, Span] = {}
+        if self._row is None:
+            return found
+        for at, profile, rows in zip(self._times, self._profiles, self._row["row_counts"] or (), strict=True):
+            if at < since:
+                continue
+            for column, figures in profile.items():
+                value = _of_column(metric, figures, rows)
+                known = found.get(column)
+                if value is None or (known is not None and known[0] <= value <= known[1]):
+                    continue
+                found[column] = (value, value) if known is None else (min(known[0], value), max(known[1], value))
+        return found
+
+    @cached_property
+    def outside(self) -> frozenset[str]:
+        """What of it was anomalous at any time."""
+        return (
+            frozenset(name for names in self._outside for name in names) if self._row and self._times else frozenset()
+        )
 
     @cached_property
     def _times(self) -> Sequence[datetime]:
@@ -147,6 +203,11 @@ class Baseline:
         ]
 
 
+def usable(anomalous: Sequence[str] | None, names: Collection[str]) -> int:
+    """Of how many earlier points none of some values was found to be anomalous."""
+    return sum(1 for text in anomalous or () if not text or not set(names) & set(text.split(_SEPARATOR)))
+
+
 class Carried:
     """What was made of earlier points just now, which is not stored yet; of one moment and value it is the same."""
 
@@ -155,6 +216,9 @@ class Carried:
 
     def note(self, series: Any, at: datetime, value: float, *, is_outside: bool) -> None:
         self._outside.setdefault(series, {})[at, value] = is_outside
+
+    def has_outside(self, series: Any) -> bool:
+        return any(self._outside.get(series, {}).values())
 
     def onto(self, series: Any, points: list[Point]) -> list[Point]:
         """Points as they are now."""

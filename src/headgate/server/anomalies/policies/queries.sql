@@ -54,8 +54,8 @@ SELECT m.*
 -- name: add_mark
 -- Remembers what a person expects of a dataset.
 INSERT INTO expected_marks (organization_id, dataset_id, kind, at, weekday, until, metric, column_name, partition_key,
-                            note, anomaly_id, created_by)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+                            note, anomaly_id, created_by, side)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 RETURNING *;
 
 -- name: delete_mark

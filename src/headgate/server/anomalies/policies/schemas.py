@@ -10,7 +10,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field, model_validator
 
 from headgate.domain.anomaly import Severity
-from headgate.domain.band import DEFAULT, MAX_SIGMA, Metric
+from headgate.domain.band import DEFAULT, MAX_SIGMA, Metric, can_deviate
 from headgate.errors import FieldError, InvalidFields
 from headgate.server.anomalies.judging.rules import FRESHNESS, SCHEMA, STUCK
 from headgate.server.bodies import Body
@@ -152,8 +152,20 @@ def check_until(path: str, until: datetime | None, at: datetime | None = None) -
         raise InvalidFields([error], hint="say until when such values are still to come; a day that is over is `once`")
 
 
+class Side(StrEnum):
+    """What is above the band, or below it."""
+
+    spike = "spike"
+    drop = "drop"
+
+
+# What columns have, and what runs have as a whole, whichever partition they write.
+_OF_COLUMNS: Final = frozenset({Metric.null_share, Metric.distinct_count})
+_OF_RUNS: Final = frozenset({Metric.duration_ms, Metric.rows_quarantined})
+
+
 class MarkIn(Body):
-    """What to expect of a dataset. `metric`, `column` and `partition_key` narrow it down.
+    """What to expect of a dataset. `metric`, `column`, `partition_key` and `side` narrow it down.
 
     Without `at`, what is expected `until` a time is so from the beginning of this day, in UTC.
     """
@@ -165,7 +177,26 @@ class MarkIn(Body):
     metric: Metric | None = None
     column: Annotated[str, Field(min_length=1, max_length=1000)] | None = None
     partition_key: Annotated[str, Field(max_length=4000)] | None = None
+    side: Side | None = None
     note: Note | None = None
+
+    @model_validator(mode="after")
+    def _can_match(self) -> Self:
+        """Refuse what no value would ever fit."""
+        metric, error = self.metric, None
+        if metric is None:
+            return self
+        if self.column is not None and metric not in _OF_COLUMNS:
+            error = FieldError("column", f"is nothing that {metric.value!r} has: it is of a whole table", self.column)
+        elif self.partition_key and metric in _OF_RUNS:
+            error = FieldError(
+                "partition_key", f"is nothing that {metric.value!r} has: it is of a run", self.partition_key
+            )
+        elif self.side is not None and not can_deviate(metric, self.side):
+            error = FieldError("side", f"is none on which {metric.value!r} is ever told", self.side)
+        if error is not None:
+            raise InvalidFields([error], hint=f"leave `{error.path}` out, or give another metric, or none for all")
+        return self
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> Self:
@@ -189,6 +220,7 @@ class MarkOut(BaseModel):
     metric: str | None
     column: str | None
     partition_key: str | None
+    side: Side | None
     note: str | None
     anomaly_id: UUID | None
     created_by: str | None

@@ -38,6 +38,7 @@ class NewMark(NamedTuple):
     note: str | None
     anomaly_id: UUID | None
     created_by: str
+    side: str | None = None
 
 
 class PolicyStore:

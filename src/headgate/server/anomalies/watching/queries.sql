@@ -67,10 +67,12 @@ SELECT
 
 -- name: list_durations
 -- How long the last completed runs of these jobs took, as far as more than their end is known.
-SELECT j.id, d.completed, d.p99_s
+SELECT j.id, d.completed, d.p99_s, d.mean_log, d.stddev_log
   FROM unnest($2::uuid[]) AS j (id)
  CROSS JOIN LATERAL (SELECT count(*) AS completed,
-                            percentile_cont(0.99) WITHIN GROUP (ORDER BY y.duration_s) AS p99_s
+                            percentile_cont(0.99) WITHIN GROUP (ORDER BY y.duration_s) AS p99_s,
+                            avg(ln(greatest(y.duration_s, 1))) AS mean_log,
+                            stddev_samp(ln(greatest(y.duration_s, 1))) AS stddev_log
                        FROM (SELECT extract(epoch FROM greatest(x.ended_at - x.started_at, '0'))::float8 AS duration_s
                                FROM (SELECT w.state, w.start_at, w.started_at, w.ended_at
                                        FROM job_runs w
@@ -125,6 +127,36 @@ SELECT w.dataset_id, w.since, d.first_seen_at, d.dropped_at IS NOT NULL AND is_g
                         AND x.role = 'output'
                       ORDER BY x.last_completed_at DESC NULLS LAST
                       LIMIT 1) j ON true;
+
+-- name: end_missed
+-- Closes what was told of writes that are not missing by what is asked now, unless there was one since.
+UPDATE anomalies a
+   SET status = 'RESOLVED',
+       resolved_at = now(),
+       resolved_by = 'headgate',
+       resolution_notes = u.reason,
+       changes = with_change(a.changes, 'headgate', a.status, 'RESOLVED', u.reason),
+       -- If more is asked again, the same write is missing once more.
+       occasion = concat(a.occasion, ' until ', now()),
+       updated_at = now()
+  FROM unnest($2::uuid[], $3::timestamptz[], $4::text[]) AS u (dataset_id, last_write_at, reason)
+ WHERE a.organization_id = $1
+   AND a.dataset_id = u.dataset_id
+   AND a.anomaly_type = 'FreshnessMissed'
+   AND a.status IN ('OPEN', 'ACKNOWLEDGED', 'ALERTED')
+   AND a.source = 'detector'
+   AND (a.actual_value ->> 'last_write_at')::timestamptz >= u.last_write_at
+RETURNING a.id, a.resolution_notes;
+
+-- name: list_not_missed
+-- Of which of these datasets a write was not missing any more when less was asked, and the write before it.
+SELECT DISTINCT a.dataset_id, a.actual_value ->> 'last_write_at' AS last_write_at
+  FROM anomalies a
+ WHERE a.organization_id = $1
+   AND a.dataset_id = ANY ($2::uuid[])
+   AND a.anomaly_type = 'FreshnessMissed'
+   AND a.status = 'RESOLVED'
+   AND a.occasion LIKE '% until %';
 
 -- name: put_off_datasets
 -- When to look at these datasets again.

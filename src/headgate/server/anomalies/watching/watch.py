@@ -13,11 +13,12 @@ from uuid import UUID
 from headgate.domain.anomaly import AnomalyType, Severity
 from headgate.domain.rhythm import Lateness, due_by, late
 from headgate.domain.stuck import NO_HISTORY, History, expected_end, next_look
-from headgate.server.anomalies.judging.findings import Finding, keep_findings
+from headgate.server.anomalies.judging.findings import Finding, ended, keep_findings
 from headgate.server.anomalies.judging.rules import FRESHNESS, STUCK, hold_names, load_rules
 from headgate.server.anomalies.watching.earlier import read_earlier
 from headgate.server.db.pool import Connection, Record
 from headgate.server.db.queries import Queries
+from headgate.server.queue import enqueue
 
 Q = Queries("headgate.server.anomalies.watching")
 
@@ -99,15 +100,34 @@ class Watch:
             finding = self._missed(row)
             if finding is not None and is_on:
                 found.append(finding)
+        await self._end_missed([row for row in rows if not row["is_gone"] and self._missed(row) is None])
         await self._put_off(due)
         await self._set_staleness([row for row in rows if row["sla_hours"] is not None])
-        return found
+        return await self._since_asked(found)
 
     def _missed(self, row: Record) -> Finding | None:
         lateness = None if row["is_gone"] else late(_writes(row), self._now, row["sla_hours"])
         if lateness is None or (row["sla_hours"] is None and lateness.expected_by < row["since"]):
             return None
         return _missed(row, lateness)
+
+    async def _end_missed(self, rows: Sequence[Record]) -> None:
+        """Resolve what was told of datasets that nobody has written since: by what is asked now, it is not so."""
+        told = [(row["dataset_id"], max(_writes(row)), _why_not_missed(row)) for row in rows]
+        if not told:
+            return
+        closed = await self._fetch(Q.end_missed, *map(list, zip(*told, strict=True)))
+        tasks = [ended(row["id"], row["resolution_notes"]) for row in closed]
+        await enqueue(self._conn, self._organization_id, tasks)
+
+    async def _since_asked(self, found: Sequence[Finding]) -> list[Finding]:
+        """The same; what was not missing for a while, because less was asked, is so only now."""
+        rows = await self._fetch(Q.list_not_missed, [each.dataset_id for each in found]) if found else ()
+        again = {(row["dataset_id"], row["last_write_at"]) for row in rows}
+        return [
+            each._replace(observed_at=self._now) if (each.dataset_id, each.occasion) in again else each
+            for each in found
+        ]
 
     def _next_look(self, row: Record) -> datetime | None:
         """When a write will be missing if none comes; None if nothing but a write will tell."""
@@ -131,7 +151,7 @@ class Watch:
 
     async def _histories(self, job_ids: Collection[UUID]) -> dict[UUID, History]:
         rows = await self._fetch(Q.list_durations, list(job_ids)) if job_ids else ()
-        return {row["id"]: History(row["completed"], row["p99_s"]) for row in rows}
+        return {row["id"]: History(*(row[name] for name in History._fields)) for row in rows}
 
     async def _fetch(self, query: str, *arguments: Any) -> Sequence[Record]:
         rows: Sequence[Record] = await self._conn.fetch(query, self._organization_id, *arguments)
@@ -156,6 +176,12 @@ def _is_streaming(row: Record) -> bool:
 def _writes(row: Record) -> Sequence[datetime]:
     """When it was written; what was never written is as old as we know it."""
     return row["writes"] or [row["first_seen_at"]]
+
+
+def _why_not_missed(row: Record) -> str:
+    if row["sla_hours"] is None:
+        return "it has no SLA now, and by its rhythm no write is missing"
+    return f"its SLA is {row['sla_hours']:g} hours now, and the last write is not older"
 
 
 def _stuck(row: Record, due: datetime) -> Finding:

@@ -83,6 +83,8 @@ CREATE INDEX anomalies_type ON anomalies (organization_id, plain_word(anomaly_ty
 CREATE INDEX anomalies_missed_write ON anomalies (organization_id, dataset_id)
   WHERE anomaly_type = 'FreshnessMissed' AND status IN ('OPEN', 'ACKNOWLEDGED', 'ALERTED');
 CREATE INDEX anomalies_run ON anomalies (organization_id, run_id) WHERE run_id IS NOT NULL;
+CREATE INDEX anomalies_job ON anomalies (organization_id, job_uuid, detected_at DESC, id DESC)
+  WHERE job_uuid IS NOT NULL;
 CREATE INDEX anomalies_incident ON anomalies (organization_id, incident_id, detected_at DESC, id DESC)
   WHERE incident_id IS NOT NULL;
 
@@ -133,6 +135,7 @@ CREATE TABLE expected_marks (
   at               timestamptz,
   weekday          smallint CHECK (weekday BETWEEN 0 AND 6),
   until            timestamptz,
+  side             text CHECK (side IN ('spike', 'drop')),
   note             text,
   anomaly_id       uuid,
   created_by       text,
@@ -142,7 +145,8 @@ CREATE TABLE expected_marks (
   CHECK (CASE kind WHEN 'once' THEN at IS NOT NULL WHEN 'weekday' THEN weekday IS NOT NULL
                    ELSE until IS NOT NULL END)
 );
-COMMENT ON TABLE expected_marks IS 'What a person said to expect; what is NULL of metric, column and partition is any';
+COMMENT ON TABLE expected_marks IS
+  'What a person said to expect; what is NULL of metric, column, partition and side is any';
 COMMENT ON COLUMN expected_marks.weekday IS '0 is Monday, in UTC';
 CREATE INDEX expected_marks_dataset ON expected_marks (organization_id, dataset_id, created_at DESC, id DESC);
 
@@ -265,6 +269,14 @@ CREATE FUNCTION watch_dataset(p_organization uuid, p_dataset uuid) RETURNS void
        SET due_at = now()
   $$;
 
+-- When a run that ended at a time, and was heard of at another, had written: a clock may be a little ahead, but nothing is
+-- written in the future.
+CREATE FUNCTION written_at(p_ended_at timestamptz, p_received_at timestamptz) RETURNS timestamptz
+  LANGUAGE sql IMMUTABLE PARALLEL SAFE
+  AS $$
+    SELECT CASE WHEN p_ended_at > p_received_at + interval '5 minutes' THEN p_received_at ELSE p_ended_at END
+  $$;
+
 -- What a run that completed has written: the datasets are watched for the next write, and no longer stale.
 CREATE FUNCTION note_writes(p_organization uuid, w_dataset uuid[], w_at timestamptz[]) RETURNS void
   LANGUAGE plpgsql
@@ -273,7 +285,7 @@ DECLARE
   v_row record;
 BEGIN
   FOR v_row IN
-    SELECT u.dataset, max(u.at) AS at
+    SELECT u.dataset, max(written_at(u.at, now())) AS at
       FROM unnest(w_dataset, w_at) AS u (dataset, at)
      GROUP BY u.dataset
      ORDER BY u.dataset
@@ -302,7 +314,7 @@ CREATE FUNCTION latest_writes(p_organization uuid, p_dataset uuid) RETURNS times
   LANGUAGE plpgsql STABLE
   AS $$
 BEGIN
-  RETURN ARRAY(SELECT r.ended_at
+  RETURN ARRAY(SELECT r.at
                  FROM (SELECT x.job_id
                          FROM job_datasets x
                         WHERE x.organization_id = p_organization
@@ -310,8 +322,8 @@ BEGIN
                           AND x.role = 'output'
                         ORDER BY x.last_seen_at DESC
                         LIMIT 3) p
-                CROSS JOIN LATERAL (SELECT y.ended_at
-                                      FROM (SELECT x.ended_at, x.state, x.output_ids, x.is_test
+                CROSS JOIN LATERAL (SELECT written_at(y.ended_at, y.updated_at) AS at
+                                      FROM (SELECT x.ended_at, x.updated_at, x.state, x.output_ids, x.is_test
                                               FROM job_runs x
                                              WHERE x.organization_id = p_organization
                                                AND x.job_id = p.job_id
@@ -321,7 +333,7 @@ BEGIN
                                        AND NOT y.is_test
                                        AND p_dataset = ANY (y.output_ids)
                                      LIMIT 1000) r
-                ORDER BY r.ended_at);
+                ORDER BY r.at);
 END
 $$;
 
@@ -364,8 +376,9 @@ CREATE FUNCTION store_client_anomalies(
 -- A page of a list of anomalies. The statement has only the conditions that are asked for, so that each list is planned
 -- for what it is.
 CREATE FUNCTION page_of_anomalies(
-  p_organization uuid, p_dataset uuid, p_type text, p_severity text, p_status text, p_run uuid, p_incident uuid,
-  p_from timestamptz, p_to timestamptz, p_before timestamptz, p_before_id uuid, p_limit integer)
+  p_organization uuid, p_dataset uuid, p_types text[], p_severities text[], p_statuses text[], p_run uuid,
+  p_incident uuid, p_job uuid, p_column text, p_source text, p_from timestamptz, p_to timestamptz,
+  p_before timestamptz, p_before_id uuid, p_limit integer)
   RETURNS SETOF anomalies
   LANGUAGE plpgsql STABLE ROWS 100
   AS $$
@@ -373,17 +386,22 @@ BEGIN
   RETURN QUERY EXECUTE concat_ws(' AND ',
     'SELECT a.* FROM anomalies a WHERE a.organization_id = $1',
     CASE WHEN p_dataset IS NOT NULL THEN 'a.dataset_id = $2' END,
-    CASE WHEN p_type IS NOT NULL THEN 'plain_word(a.anomaly_type) = plain_word($3)' END,
-    CASE WHEN p_severity IS NOT NULL THEN 'a.severity = $4' END,
-    CASE WHEN p_status IS NOT NULL THEN 'a.status = $5' END,
+    -- One of them is in the order of an index; several are not.
+    CASE cardinality(p_types) WHEN 0 THEN NULL WHEN 1 THEN 'plain_word(a.anomaly_type) = plain_word(($3)[1])'
+      ELSE 'plain_word(a.anomaly_type) = ANY (ARRAY(SELECT plain_word(w) FROM unnest($3) w))' END,
+    CASE WHEN cardinality(p_severities) > 0 THEN 'a.severity = ANY ($4)' END,
+    CASE cardinality(p_statuses) WHEN 0 THEN NULL WHEN 1 THEN 'a.status = ($5)[1]' ELSE 'a.status = ANY ($5)' END,
     CASE WHEN p_run IS NOT NULL THEN 'a.run_id = $6' END,
     CASE WHEN p_incident IS NOT NULL THEN 'a.incident_id = $7' END,
-    CASE WHEN p_from IS NOT NULL THEN 'a.detected_at >= $8' END,
-    CASE WHEN p_to IS NOT NULL THEN 'a.detected_at < $9' END,
-    CASE WHEN p_before IS NOT NULL THEN '(a.detected_at, a.id) < ($10, $11)' END)
-    || ' ORDER BY a.detected_at DESC, a.id DESC LIMIT $12'
-    USING p_organization, p_dataset, p_type, p_severity, p_status, p_run, p_incident, p_from, p_to, p_before,
-          p_before_id, p_limit;
+    CASE WHEN p_job IS NOT NULL THEN 'a.job_uuid = $8' END,
+    CASE WHEN p_column IS NOT NULL THEN 'a.column_name = $9' END,
+    CASE WHEN p_source IS NOT NULL THEN 'a.source = $10' END,
+    CASE WHEN p_from IS NOT NULL THEN 'a.detected_at >= $11' END,
+    CASE WHEN p_to IS NOT NULL THEN 'a.detected_at < $12' END,
+    CASE WHEN p_before IS NOT NULL THEN '(a.detected_at, a.id) < ($13, $14)' END)
+    || ' ORDER BY a.detected_at DESC, a.id DESC LIMIT $15'
+    USING p_organization, p_dataset, p_types, p_severities, p_statuses, p_run, p_incident, p_job, p_column, p_source,
+          p_from, p_to, p_before, p_before_id, p_limit;
 END
 $$;
 
