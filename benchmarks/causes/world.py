@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -127,18 +127,35 @@ class State:
         return bisect_right(self.ends, when) - 1
 
 
+# What failed, by dataset and name, and on which day.
+Failed = tuple[int, str, int]
+
+
 def simulate(seed: int, datasets: int, days: int = 30) -> World:
-    """A platform of so many datasets over so many days, the same for the same seed."""
-    return _Simulation(seed, datasets, days).run()
+    """A platform of so many datasets over so many days, the same for the same seed.
+
+    What fails on the same day without any of its causes is nobody's symptom.
+    """
+    return _Simulation(seed, datasets, days, failed_by_chance(seed, datasets, days)).run().world()
+
+
+def failed_by_chance(seed: int, datasets: int, days: int = 30) -> frozenset[Failed]:
+    """What fails on the same platform if nothing is planted: runs are late and fail by chance, too."""
+    return frozenset(_Simulation(seed, datasets, days, is_planted=False).run().failed)
 
 
 class _Simulation:
-    def __init__(self, seed: int, count: int, days: int) -> None:
-        self.rng = Random(f"causes {seed} {count} {days}")
-        self.seed, self.days = seed, days
+    def __init__(
+        self, seed: int, count: int, days: int, by_chance: Set[Failed] = frozenset(), *, is_planted: bool = True
+    ) -> None:
+        self.name = f"causes {seed} {count} {days}"
+        self.rng = Random(self.name)
+        self.seed, self.days, self.by_chance = seed, days, by_chance
         self.datasets = build(self.rng, count)
-        self.plants = {made.id: made for made in plant(self.rng, self.datasets, days)}
+        planted = plant(self.rng, self.datasets, days)
+        self.plants = {made.id: made for made in planted if is_planted}
         self.by_slot = {(p.dataset, p.slot + more): p for p in self.plants.values() for more in range(p.slots)}
+        self.failed: set[Failed] = set()
         self.states = [State() for _ in self.datasets]
         self.runs: list[Run] = []
         self.checks: list[Check] = []
@@ -147,16 +164,22 @@ class _Simulation:
         self.blamed: dict[int, set[str]] = {id_: set() for id_ in self.plants}
         self.symptoms: dict[int, dict[tuple[int, str], Symptom]] = {id_: {} for id_ in self.plants}
 
-    def run(self) -> World:
+    def run(self) -> _Simulation:
         for dataset in self.datasets:
             self._begin(dataset)
             self._schedule(dataset, 0)
         while self.queue:
             at, _, what, place, slot, attempt = heapq.heappop(self.queue)
+            # Chance is the same for the same run, whatever else has happened.
+            self.rng = Random(f"{self.name} {what} {place} {slot} {attempt}")
             if what == "run":
                 self._run(self.datasets[place], slot, attempt, at)
             else:
-                self._check(self.datasets[place], at, repeat=attempt)
+                self._check(self.datasets[place], at, slot, repeat=attempt)
+        return self
+
+    def world(self) -> World:
+        self.rng = Random(f"{self.name} scored")
         planted = [made for p in self.plants.values() if (made := self._planted(p)) is not None]
         return World(self.datasets, self.runs, self.checks, planted, self.seed)
 
@@ -196,7 +219,7 @@ class _Simulation:
         if at >= BEGIN + timedelta(days=self.days):
             return
         cause = self.by_slot.get((dataset.index, slot))
-        delay = self.rng.uniform(0, 240)
+        delay = Random(f"{self.name} due {dataset.index} {slot}").uniform(0, 240)
         if cause is not None and cause.kind == "late_parent":
             self.states[dataset.index].stale = (cause.id, False)
             delay += cause.delay_s
@@ -310,7 +333,7 @@ class _Simulation:
         state.ends.append(version.ended_at)
         state.usual += (version.rows - state.usual) * (0.05 if not version.taints else 0.0)
         self._schedule(dataset, slot + 1)
-        self._plan_check(dataset, run, state)
+        self._plan_check(dataset, run, slot, state)
 
     def _source(self, dataset: Dataset, run: Run, state: State) -> Version:
         rng = self.rng
@@ -325,7 +348,7 @@ class _Simulation:
     def _derive(self, dataset: Dataset, run: Run, state: State) -> Version:
         rng, at = self.rng, run.started_at
         read = {place: self._read(dataset, place, at, state.last_read_at) for place in dataset.inputs}
-        driver = self._seen(dataset.driver, at)
+        driver, luck = self._seen(dataset.driver, at), rng.lognormvariate(0, 0.03)
         taints = {taint for versions in read.values() for version in versions for taint in version.taints}
         taints |= {stale for place in dataset.inputs if (stale := self._stale(place, at)) is not None}
         lost = {place: self._unmatched(place, read[place], at) for place in dataset.inputs[1:]}
@@ -333,7 +356,7 @@ class _Simulation:
             _noisy(rng, _any_null(_nulls_of(read, lost, source) for source in column.sources))
             for column in dataset.columns
         ]
-        rows = sum(version.rows for version in read[dataset.driver]) * dataset.selectivity * rng.lognormvariate(0, 0.03)
+        rows = sum(version.rows for version in read[dataset.driver]) * dataset.selectivity * luck
         duplicates = [_mean([v.duplicates for v in versions], versions) for versions in read.values()]
         rows *= math.prod(1 / (1 - share) for share in duplicates[1:])
         if dataset.filters_on is not None:
@@ -370,13 +393,13 @@ class _Simulation:
 
     # --- tests ---
 
-    def _plan_check(self, dataset: Dataset, run: Run, state: State) -> None:
+    def _plan_check(self, dataset: Dataset, run: Run, slot: int, state: State) -> None:
         if not dataset.tests or (dataset.tested_daily and state.checked_on == run.ended_at.toordinal()):
             return
         state.checked_on = run.ended_at.toordinal()
-        self._push(run.ended_at + timedelta(seconds=self.rng.uniform(120, 600)), "check", dataset.index, 0)
+        self._push(run.ended_at + timedelta(seconds=self.rng.uniform(120, 600)), "check", dataset.index, slot)
 
-    def _check(self, dataset: Dataset, at: datetime, repeat: int) -> None:
+    def _check(self, dataset: Dataset, at: datetime, slot: int, repeat: int) -> None:
         state = self.states[dataset.index]
         version = self._seen(dataset.index, at)
         if at < BEGIN + timedelta(days=WARM_UP_DAYS - 1):
@@ -392,7 +415,7 @@ class _Simulation:
             check.results.append((test, holds and self.rng.random() >= 0.0005))
         self.checks.append(check)
         if not repeat and not all(holds for _, holds in check.results) and self.rng.random() < 0.3:
-            self._push(at + timedelta(seconds=300), "check", dataset.index, 0, 1)
+            self._push(at + timedelta(seconds=300), "check", dataset.index, slot, 1)
 
     def _can_break(self, taint: Taint, test: Test) -> bool:
         """Data that is merely wrong is no older for it, and nothing but copies makes duplicates."""
@@ -407,6 +430,10 @@ class _Simulation:
 
     def _note(self, dataset: Dataset, what: str, taints: frozenset[Taint], symptom: Symptom) -> None:
         """Counts a symptom for its cause; where two causes meet, nobody could say whose it is."""
+        failed = (dataset.index, what, symptom.observed_at.toordinal())
+        self.failed.add(failed)
+        if failed in self.by_chance:
+            return
         if len(taints) == 1 and not (taint := next(iter(taints)))[1]:
             self.symptoms[taint[0]].setdefault((dataset.index, what), symptom)
 

@@ -221,6 +221,26 @@ def test_without_any_evidence_the_producing_run_is_the_answer_with_little_confid
     )
 
 
+def test_a_dataset_that_no_run_is_known_to_have_written_has_no_cause_to_be_sure_of() -> None:
+    ranking = rank(a_failure(), [Candidate(key="mart", dataset=DatasetRef("1", "db/mart"), depth=0)])
+
+    assert ranking.sentence == "No run is known that wrote 'db/mart'."
+    assert ranking.confidence == 0
+
+
+def test_a_run_that_is_stuck_has_begun_and_not_written() -> None:
+    (run,) = [each for each in a_chain((), (), ()) if each.depth == 0]
+    stuck = replace(run, ended_at=None, started_at=run.ended_at, state="RUNNING")
+    failure = replace(a_failure(), type="StuckRun", run_id=stuck.run_id)
+
+    assert rank(failure, [stuck]).sentence == (
+        "Job 'mart' began at 2026-03-10 11:00 and has not ended; nothing unusual is known upstream of it."
+    )
+    # One that streams writes all the same.
+    streamed = replace(failure, type="TestFailed")
+    assert "Job 'mart' at 2026-03-10 11:00 wrote 'db/mart'" in rank(streamed, [stuck]).sentence
+
+
 def test_without_candidates_there_is_no_cause() -> None:
     ranking = rank(a_failure(), [])
 
@@ -235,6 +255,36 @@ def test_a_drop_in_the_source_explains_the_drops_after_it() -> None:
     assert ranking.explains == (ROWS_LOST, ROWS_LOST, ROWS_LOST)
     assert reason_for(ranking, "silver").endswith("which follows from 'raw'")
     assert "3 steps upstream of 'db/mart'" in ranking.sentence
+
+
+def test_a_failed_input_is_the_cause_before_those_who_only_pass_on_what_they_read() -> None:
+    """Two jobs whose code is as before show the nulls that the third, which failed, has brought about."""
+    failed = a_candidate("bronze", 2, FAILED, via_column=False, columns=frozenset(), is_measured=False)
+    way = [a_candidate("mart", 0, NULLS, upstream=("silver",)), a_candidate("silver", 1, NULLS, upstream=("bronze",))]
+
+    assert cause_of(rank(a_failure(), [*way, failed])) == "bronze"
+
+
+def test_what_nobody_else_wrote_is_not_passed_on() -> None:
+    """A dataset from outside explains nothing as long as nothing is known of it."""
+    outside = a_candidate("landing", 1, run_id=None, job=None, is_measured=False)
+    read = [a_candidate("mart", 0, NULLS, upstream=("landing",)), outside]
+    alone = [a_candidate("mart", 0, NULLS)]
+
+    by_read, by_itself = rank(a_failure(), read), rank(a_failure(), alone)
+
+    assert cause_of(by_read) == cause_of(by_itself) == "mart"
+    assert by_read.confidence > 0.7
+
+
+def test_a_change_passes_undiminished_through_tables_that_show_a_part_of_it() -> None:
+    def more(rows: int) -> tuple[Evidence | None]:
+        return (evidence.measured(EvidenceKind.row_count, rows, 1000, 9.0),)
+
+    ranking = rank(a_failure(column=None, test="unique_mart"), a_chain(more(2100), more(1400), more(1420), more(2750)))
+
+    assert cause_of(ranking) == "raw"
+    assert all(each.score < 0.1 for each in ranking.rejected)
 
 
 def test_a_small_dip_upstream_does_not_explain_a_large_drop() -> None:
@@ -537,3 +587,37 @@ def test_what_failed_a_test_is_told_in_a_whole_sentence() -> None:
     ranking = rank(a_failure(), a_chain((), (evidence.failing_tests(["nn"], column="email"),)))
 
     assert "Job 'silver' at 2026-03-10 10:00 wrote what failed the test 'nn'" in ranking.sentence
+
+
+# --- what the failing column is not made of ---
+
+
+def test_what_is_off_the_way_of_the_column_is_named_and_never_sure() -> None:
+    mart = a_candidate("mart", 0, upstream=("names", "rows"))
+    rows = a_candidate("rows", 1, ROWS_LOST, via_column=False, columns=frozenset())
+    found = rank(a_failure(), [mart, a_candidate("names", 1), rows])
+
+    assert cause_of(found) == "rows"
+    assert found.confidence < 0.6
+    assert "though column 'email' is not made of it" in found.sentence
+    # Where nobody tells what the column is made of, it may be.
+    blind = rank(a_failure(), [mart, replace(a_candidate("names", 1), via_column=False), rows])
+    assert "not made of it" not in blind.sentence
+
+
+@pytest.mark.parametrize(
+    ("error", "is_own"),
+    [
+        ("FATAL: password authentication failed for user 'etl'", True),
+        ("java.net.ConnectException: Connection refused", True),
+        ("Container killed by YARN for exceeding memory limits", True),
+        ("cannot resolve 'email' given input columns", False),
+    ],
+)
+def test_a_run_that_fails_of_its_surroundings_is_its_own_cause(error: str, is_own: bool) -> None:
+    failed = evidence.run_failed("FAIL", error)
+    mart = a_candidate("mart", 0, failed, state="FAIL", upstream=("raw",))
+    failure = a_failure("RunFailed", column=None, test=None, detail=f"a run of mart failed: {error}")
+    found = rank(failure, [mart, a_candidate("raw", 1, evidence.failing_tests(["accepted_values"]))])
+
+    assert (cause_of(found) == "mart" and found.confidence >= 0.6) is is_own

@@ -31,9 +31,12 @@ SENTENCES: list[tuple[str, dict[str, Any], str]] = [
     ("assigned", {"assignee": None}, "ann assigned it to nobody"),
     ("note", {"text": "look here"}, "ann noted: look here"),
     ("muted", {"until": "2026-04-01T00:00:00Z", "reason": "known"}, "ann muted it until 2026-04-01T00:00:00Z: known"),
-    ("merged_into", {"reason": None}, "ann made it part of another"),
-    ("merged_from", {"reason": "one outage"}, "ann made another part of it: one outage"),
-    ("split_into", {}, "ann made another of some of its symptoms"),
+    ("root_forgotten", {"reason": "a guess"}, "ann left the cause to headgate: a guess"),
+    ("merged_into", {"number": 7, "reason": None}, "ann made it part of #7"),
+    ("merged_from", {"number": 8, "reason": "one outage"}, "ann made #8 part of it: one outage"),
+    ("split_into", {"number": 9}, "ann made #9 of some of its symptoms"),
+    ("split_from", {"number": 7}, "ann made it of symptoms of #7"),
+    # One that is gone has none any more.
     ("split_from", {}, "ann made it of symptoms of another"),
     ("acknowledged", {"reason": "on it"}, "ann acknowledged it: on it"),
     ("resolved", {"reason": None}, "ann resolved it"),
@@ -62,6 +65,19 @@ def test_what_a_cause_explains_is_printed_with_whose_it_is(capsys: pytest.Captur
         "job": None,
     }
     found = {"root_cause": "Job 'a' failed.", "confidence": 0.9, "evidence": [], "explains": [fact], "rejected": []}
-    _show_why(found)
+    _show_why(found | {"namesakes": []})
 
     assert "  > stg.orders: dropped the column 'mail'\n" in capsys.readouterr().out
+
+
+def test_of_an_orphan_it_is_said_what_it_may_be_and_not_how_sure_that_nothing_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = {"root_cause": "No run is known that wrote 'a'.", "confidence": 0.0, "evidence": [], "explains": []}
+    _show_why(found | {"rejected": [], "namesakes": [{"urn": "postgres://db/core.users"}]})
+
+    assert capsys.readouterr().out == (
+        "No run is known that wrote 'a'.\n"
+        "It may be 'postgres://db/core.users' by another name;\n"
+        "  `headgate aliases suggest` tells the rule that would say so\n"
+    )

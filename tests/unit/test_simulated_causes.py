@@ -13,7 +13,7 @@ from benchmarks.causes import World, simulate
 from benchmarks.causes.loader import Loader
 from benchmarks.causes.plants import KINDS
 from benchmarks.causes.score import score, share
-from benchmarks.causes.world import DATA
+from benchmarks.causes.world import DATA, failed_by_chance
 
 from headgate.domain.cause import rank
 from headgate.openlineage.facets import FacetReader
@@ -91,6 +91,19 @@ def test_a_symptom_is_downstream_of_its_cause_and_after_it(worlds: list[World]) 
                 assert planted.dataset in _upstream(inputs, symptom.dataset)
                 if planted.run_ids:
                     assert min(ended[run] for run in planted.run_ids) <= symptom.observed_at
+
+
+def test_what_fails_without_any_cause_is_nobodys_symptom(worlds: list[World]) -> None:
+    counted = 0
+    for world in worlds[:8]:
+        by_chance = failed_by_chance(world.seed, len(world.datasets))
+        places = {f"{DATA}/{dataset.name}": dataset.index for dataset in world.datasets}
+        symptoms = [symptom for planted in world.planted for symptom in planted.symptoms]
+        told = {(places[each.dataset], each.test or "run", each.observed_at.toordinal()) for each in symptoms}
+        counted += len(by_chance)
+
+        assert told & by_chance == set()
+    assert counted > 0
 
 
 def test_every_symptom_is_a_failure_that_the_events_tell(worlds: list[World]) -> None:

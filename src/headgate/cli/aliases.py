@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Annotated, Any
 
 import typer
@@ -80,16 +81,24 @@ def undo(rule: Rule) -> Question:
     return names.undo_alias(rule)
 
 
-def _suggestion_row(item: dict[str, Any]) -> tuple[str, ...]:
-    return item["rule"]["pattern"], item["rule"]["canonical"], str(item["resolves"])
-
-
-_show_suggestions = ask.show_page(("names like", "are called", "resolves"), _suggestion_row, "no suggestions")
+def _show_suggestions(page: Any) -> None:
+    """One after the other: names are too long for a table, and people copy them."""
+    if not page.items:
+        console.note("no suggestions")
+        return
+    for item in page.items:
+        console.say(f"{item['confidence']:<6}  {item['rule']['pattern']}\n     →  {item['rule']['canonical']}")
+        resolves = ask.count(item["resolves"], "tested dataset")
+        for line in textwrap.wrap(f"{resolves}: {item['reason']}", 72, break_on_hyphens=False):
+            console.say(f"        {line}")
+    console.note("`headgate aliases preview PATTERN CANONICAL` shows what one would do")
+    if page.next_cursor:
+        console.note(f"the first {len(page.items)} are shown; --limit shows more")
 
 
 @ask.question(app, show=_show_suggestions)
 def suggest(limit: ask.Limit = 20) -> Question:
-    """Suggest rules: tested datasets that no job writes, and the written one of the same name."""
+    """Suggest rules, the surest first: tested datasets that no job writes, and the written one of the same name."""
     from headgate.client import names
 
     return names.alias_suggestions(limit=limit)

@@ -78,7 +78,8 @@ def _show(found: dict[str, Any]) -> None:
     ]
     console.pairs([(name, value) for name, value in rows if value])
     console.say("cause")
-    _say(f"{cause} ({found['confidence']:.0%} sure)", indent=2)
+    _say(f"{cause}{_sure(found)}", indent=2)
+    _show_namesakes(found, indent=2)
     console.say("symptoms")
     for symptom in found["symptoms"][:_SHOWN_SYMPTOMS]:
         _say(f"{_mark(symptom)} {minute(symptom['observed_at'])}  {symptom['sentence']}{_times(symptom)}", indent=2)
@@ -88,7 +89,24 @@ def _show(found: dict[str, Any]) -> None:
     console.say("downstream")
     for line in _impact(found["impact"]):
         _say(line, indent=2)
+    if found["notes"]:
+        console.say("notes")
+    for each in found["notes"]:
+        _say(f"{minute(each['at'])}  {each['actor']}: {each['text']}", indent=2)
     console.note(f"`headgate incidents why {found['number']}` tells what speaks for the cause")
+
+
+def _sure(found: dict[str, Any]) -> str:
+    """How sure a cause is, if any is known."""
+    return f" ({found['confidence']:.0%} sure)" if found["confidence"] else ""
+
+
+def _show_namesakes(found: dict[str, Any], indent: int = 0) -> None:
+    """For a dataset that no job is known to write, what it may be called by the job that does."""
+    if found["namesakes"]:
+        named = " or ".join(f"'{each['urn']}'" for each in found["namesakes"])
+        _say(f"It may be {named} by another name;", indent)
+        console.say(f"{' ' * indent}  `headgate aliases suggest` tells the rule that would say so")
 
 
 def _impact(found: dict[str, Any]) -> list[str]:
@@ -110,7 +128,8 @@ def show(incident: Incident) -> Question:
 
 
 def _show_why(found: dict[str, Any]) -> None:
-    _say(f"{found['root_cause'] or 'nothing is known'} ({found['confidence']:.0%} sure)")
+    _say(f"{found['root_cause'] or 'nothing is known'}{_sure(found)}")
+    _show_namesakes(found)
     for each in found["evidence"]:
         _say(f"+ {each['sentence']}", indent=2)
         if each["link"]:
@@ -133,6 +152,21 @@ def why(incident: Incident) -> Question:
     from headgate.client import incidents
 
     return incidents.incident_evidence(incident)
+
+
+def _show_timeline(page: Any) -> None:
+    for each in page.items:
+        _say(f"{minute(each['at'])}  {each['sentence']}")
+    if page.next_cursor:
+        console.note(f"the first {len(page.items)} are shown; --limit shows more")
+
+
+@ask.question(app, show=_show_timeline)
+def timeline(incident: Incident, limit: ask.Limit = 100) -> Question:
+    """Show what happened to it, in order, and who did it; notes, too."""
+    from headgate.client import incidents
+
+    return incidents.incident_timeline(incident, limit=limit)
 
 
 def _show_change(found: dict[str, Any]) -> None:

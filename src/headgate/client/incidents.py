@@ -117,6 +117,11 @@ def set_incident_root(
     return Call("POST", _path(name, "/root"), value_of(Json), body=body, repeatable=True)
 
 
+def forget_incident_root(name: str | int, *, reason: str | None = None) -> Call[Json]:
+    """Take back what somebody said is the cause, so that it is looked for again."""
+    return Call("DELETE", _path(name, "/root"), value_of(Json), params=query({"reason": reason}), repeatable=True)
+
+
 def _path(name: str | int, rest: str = "") -> str:
     return f"{_BASE}/{segment(str(name))}{rest}"
 

@@ -12,6 +12,7 @@ from typing import Final
 from headgate.domain.anomaly import AnomalyType
 from headgate.domain.incident import Outright
 from headgate.domain.scene import Evidence, Failure
+from headgate.domain.surroundings import is_of_surroundings
 
 
 class Signal(StrEnum):
@@ -44,6 +45,7 @@ class Nature(StrEnum):
     duplicates = "duplicates"
     freshness = "freshness"
     run = "run"
+    surroundings = "surroundings"
     schema = "schema"
     slow = "slow"
     values = "values"
@@ -124,6 +126,9 @@ AFFINITY: Final[Mapping[Nature, Mapping[Signal, float]]] = {
     Nature.run: {Signal.schema: 1.0, Signal.failed: 0.8, Signal.missing: 0.9, Signal.code: 0.8, Signal.late: 0.5,
                  Signal.rows_up: 0.4, Signal.bytes_up: 0.4, Signal.rows_down: 0.3, Signal.nulls_up: 0.3,
                  Signal.slow: 0.3, Signal.test: 0.3},
+    # More rows than fit are the one thing that data can do to it.
+    Nature.surroundings: {Signal.failed: 1.0, Signal.rows_up: 0.7, Signal.bytes_up: 0.7, Signal.slow: 0.3,
+                          Signal.code: 0.3},
     Nature.schema: {Signal.schema: 1.0, Signal.code: 0.9, Signal.missing: 0.4},
     Nature.slow: {Signal.rows_up: 0.9, Signal.bytes_up: 0.9, Signal.code: 0.85, Signal.slow: 0.5, Signal.late: 0.4,
                   Signal.failed: 0.4},
@@ -168,6 +173,8 @@ def nature_of(failure: Failure) -> Nature:
     >>> nature_of(Failure("TestFailed", datetime(2026, 3, 1, tzinfo=UTC), test="not_null_orders_email")).value
     'nulls'
     """
+    if failure.type == Outright.RunFailed and is_of_surroundings(failure.detail):
+        return Nature.surroundings
     if failure.type in _BY_TYPE:
         return _BY_TYPE[failure.type]
     name = (failure.test or "").lower()

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from headgate.domain.scene import Evidence, EvidenceKind
+from headgate.domain.trace import telling_line
 
 # A verdict calls it anomalous at 3; a little less is still worth a look where something did fail.
 MIN_SCORE: Final = 2.5
@@ -99,7 +100,8 @@ def run_failed(
     `made_up_at` is when one did, between then and the failure in question: most such gaps do no harm.
     """
     ended = "was aborted" if state == "ABORT" else "failed"
-    said = f": {_first_line(error)}" if error and error.strip() else ""
+    line = telling_line(error)
+    said = f": {_cut(line)}" if line else ""
     made_up = f" (made up for at {_time(made_up_at)})" if made_up_at is not None else ""
     weight = 0.9 if made_up_at is None else 0.5
     return Evidence(EvidenceKind.run_failed, f"{ended}{said}{made_up}", weight, link, None, at)
@@ -162,8 +164,7 @@ def _figure(kind: EvidenceKind, value: float, expected: float, change: float, co
     return f"wrote {share} {what} than expected: {value:,.0f} instead of about {expected:,.0f}"
 
 
-def _first_line(text: str) -> str:
-    line = text.strip().splitlines()[0].strip()
+def _cut(line: str) -> str:
     return line if len(line) <= _MAX_ERROR else f"{line[: _MAX_ERROR - 1]}…"
 
 

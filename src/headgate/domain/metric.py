@@ -5,6 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from enum import StrEnum
+from typing import Final
+
+# Of a profile the first columns by name, up to so many, are looked at.
+MOST_COLUMNS: Final = 2000
 
 
 class Direction(StrEnum):

@@ -431,3 +431,49 @@ async def test_work_done_twice_changes_nothing(shop: Shop) -> None:
     await shop.work()
 
     assert [await shop.get(f"/{each['id']}") for each in await shop.incidents()] == before
+
+
+def profiled(job: str, second: float, table: str, rows: int, output: str | None = None) -> Json:
+    """A run that reads a table and says how many rows it has, where OpenLineage puts that: beside the input."""
+    told = {"dataQualityMetrics": a_facet(rowCount=rows, columnMetrics={})}
+    outputs = [] if output is None else [a_dataset(output)]
+    return an_event(job=job, time=at(second), inputs=[a_dataset(table, inputFacets=told)], outputs=outputs)
+
+
+@pytest.mark.parametrize("output", [None, "marts.report"], ids=["that only looks", "that writes something else"])
+async def test_whoever_reads_a_table_and_tells_what_is_in_it_is_not_the_cause(shop: Shop, output: str | None) -> None:
+    for day in range(10):
+        await shop.send(*wrote("load", day * DAY, "marts.orders"))
+        await shop.send(profiled("look", day * DAY + 600, "marts.orders", 1000 + day, output))
+    bad = a_run_id()
+    await shop.send(*wrote("load", 10 * DAY, "marts.orders", run=bad))
+    await shop.send(profiled("look", 10 * DAY + 600, "marts.orders", 300, output))
+    await shop.work()
+
+    found = await shop.incident()
+    assert (found["kind"], found["run_id"], found["job_name"]) == ("RowCountDrop", bad, "load")
+    assert found["confidence"] >= 0.6
+    assert [each["kind"] for each in (await shop.get("/1/evidence"))["evidence"]] == ["row_count"]
+
+
+async def test_what_writer_and_reader_tell_of_one_drop_is_one_incident(shop: Shop) -> None:
+    for day in range(10):
+        await shop.send(*wrote("load", day * DAY, "marts.orders", rows=1000 + day))
+        await shop.send(profiled("use", day * DAY + 600, "marts.orders", 1000 + day, "marts.report"))
+    bad = a_run_id()
+    await shop.send_and_work(*wrote("load", 10 * DAY, "marts.orders", run=bad, rows=300))
+    await shop.send_and_work(profiled("use", 10 * DAY + 600, "marts.orders", 300, "marts.report"))
+
+    found = await shop.incident()
+    assert (found["run_id"], found["job_name"]) == (bad, "load")
+
+
+async def test_a_reader_of_a_table_that_nobody_is_known_to_write_is_no_cause(shop: Shop) -> None:
+    for day in range(10):
+        await shop.send(profiled("look", day * DAY, "raw.orders", 1000 + day))
+    await shop.send(profiled("look", 10 * DAY, "raw.orders", 300))
+    await shop.work()
+
+    found = await shop.incident()
+    assert (found["run_id"], found["job_name"]) == (None, None)
+    assert "raw.orders" in found["root_cause"]

@@ -43,7 +43,9 @@ def ask(shop: Live, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     return asking_server(shop, monkeypatch, capsys, "incidents")
 
 
-@pytest.mark.parametrize("arguments", [["list"], ["show", "1"], ["show", "2"], ["why", "1"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments", [["list"], ["show", "1"], ["show", "2"], ["why", "1"], ["timeline", "1"]], ids=" ".join
+)
 def test_questions_are_answered_in_text_of_80_columns_and_in_json(ask: Ask, arguments: list[str]) -> None:
     text, machine = ask(*arguments), ask(*arguments, "--json")
 
@@ -73,6 +75,11 @@ def test_an_incident_goes_through_its_life(ask: Ask) -> None:
         (("assign", number), f"incident {number} is nobody's\n"),
     ]:
         assert ask(*arguments) == Output(0, told, "")
+    assert "first key: more memory" in ask("show", number).out
+    told = ask("timeline", number).out.splitlines()
+    assert [line[18:] for line in told][1:4] == [
+        "first key acknowledged it", "first key assigned it to ann", "first key noted: more memory"
+    ]  # fmt: skip
     until = f"{datetime.now(UTC) + timedelta(days=9):%Y-%m-%d}"
     assert ask("mute", number, "--until", until).out == f"incident {number} is muted until {until} 00:00\n"
     muted = ask("mute", number, "--days", "2")
@@ -86,6 +93,7 @@ def test_an_incident_goes_through_its_life(ask: Ask) -> None:
     ("arguments", "code", "said"),
     [
         (["show", "99"], 2, "no incident '99'"),
+        (["timeline", "99"], 2, "no incident '99'"),
         (["ack", "99"], 2, "`headgate incidents list` lists them"),
         (["mute", "1", "--days", "0"], 2, "days"),
         (["mute", "1", "--until", "soon"], 2, "'soon' is no date"),
@@ -94,7 +102,7 @@ def test_an_incident_goes_through_its_life(ask: Ask) -> None:
         (["list", "--status", "broken"], 2, "--status"),
         (["list", "--dataset", "no.such"], 2, "no dataset 'no.such'"),
     ],
-    ids=["unknown", "hint", "no days", "no date", "past", "both", "status", "dataset"],
+    ids=["unknown", "no timeline", "hint", "no days", "no date", "past", "both", "status", "dataset"],
 )
 def test_what_cannot_be_answered_says_why(ask: Ask, arguments: list[str], code: int, said: str) -> None:
     answer = ask(*arguments)
@@ -121,6 +129,7 @@ async def test_both_clients_ask_all_that_there_is(shop: Live) -> None:
         assert (await client.correlation(hours=87_600))["correlation_rate"] == 1.0
         named = await client.set_incident_root(number, dataset="raw.orders")
         assert named["cause"]["dataset"]["name"] == "raw.orders"
+        assert (await client.forget_incident_root(number))["cause"]["chosen_by"] == "headgate"
 
 
 def test_the_blocking_client_merges_and_splits(shop: Live) -> None:

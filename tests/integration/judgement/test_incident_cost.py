@@ -10,8 +10,8 @@ import pytest
 
 from headgate.server.db.pool import Connection, Database
 from headgate.server.incidents.correlation.correlate import Correlator
-from headgate.server.incidents.correlation.history import History
 from headgate.server.incidents.correlation.symptoms import Symptom
+from headgate.server.incidents.record.history import History
 from headgate.server.incidents.scene.load import load_scene
 from headgate.server.incidents.scene.walk import Observed
 from tests.support.events import PRODUCER, T0

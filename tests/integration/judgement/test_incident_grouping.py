@@ -99,6 +99,25 @@ async def test_unrelated_failures_are_two_incidents(shop: Shop) -> None:
     assert [each["number"] for each in sorted(await shop.incidents(), key=lambda each: each["number"])] == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("error", "number"),
+    [("FATAL: password authentication failed for user 'etl'", 2), ("division by zero in line 7", 1)],
+    ids=["of its surroundings", "maybe of its data"],
+)
+async def test_a_run_that_reads_bad_data_and_fails_for_want_of_a_password_is_another_problem(
+    shop: Shop, error: str, number: int
+) -> None:
+    await shop.send(*wrote("load", 0, "core.stock", "raw.stock"))
+    await shop.send_and_work(checked("core.stock", 60, ("accepted_values", "kind", False)))
+    await shop.send_and_work(*wrote("bill", 600, "billing.invoices", "core.stock", state="FAIL", error=error))
+
+    found = await shop.incidents()
+    assert len(found) == number
+    assert (found[-1]["kind"], found[-1]["job_name"]) == (
+        ("RunFailed", "bill") if number == 2 else ("TestFailed", "load")
+    )
+
+
 async def test_what_is_downstream_of_an_old_root_is_another_incident(shop: Shop) -> None:
     await shop.send(*wrote("ingest", 0, "raw.static"))
     await shop.send_and_work(checked("raw.static", 60, FAILS))

@@ -66,6 +66,63 @@ async def test_a_failure_that_was_over_before_anybody_looked_is_kept_and_trouble
     assert await shop.alerts() == []
 
 
+def from_now(seconds: float = 0) -> float:
+    """As tests count seconds."""
+    return (datetime.now(UTC) - datetime.fromisoformat(at())).total_seconds() + seconds
+
+
+async def test_a_failure_by_a_clock_that_is_ahead_is_of_now_and_ends_with_a_pass_that_comes_in_later(
+    shop: Shop,
+) -> None:
+    await shop.send_and_work(*wrote("load", from_now(-HOUR), "marts.orders"))
+    await shop.send_and_work(checked("marts.orders", from_now(-60), PASSES))
+    await shop.send_and_work(checked("marts.orders", from_now(400 * DAY), FAILS))
+    found = await shop.incident()
+    assert (found["status"], found["job_name"]) == ("open", "load")
+    for told in (found["opened_at"], found["last_seen_at"]):
+        assert datetime.fromisoformat(told) <= datetime.now(UTC)
+    await shop.set_status(found, "resolved")
+    await shop.set_status(found, "open")
+    await tended(shop)
+    assert (await shop.incident())["status"] == "open", "what passed before says nothing"
+
+    await shop.send_and_work(checked("marts.orders", from_now(), PASSES))
+
+    found = await shop.incident()
+    assert (found["status"], found["resolution"]) == ("resolved", "the test passes again")
+
+
+async def test_a_pass_by_a_clock_that_is_ahead_hides_no_failure_that_comes_in_later(shop: Shop) -> None:
+    await shop.send_and_work(*wrote("load", from_now(-HOUR), "marts.orders"))
+    await shop.send_and_work(checked("marts.orders", from_now(400 * DAY), PASSES))
+    await shop.send_and_work(checked("marts.orders", from_now(), FAILS))
+    await tended(shop)
+
+    assert (await shop.incident())["status"] == "open"
+
+
+async def test_clocks_that_are_all_ahead_alike_tell_the_same_story(shop: Shop) -> None:
+    run, ahead = a_run_id(), from_now(2 * HOUR)
+    await shop.send_and_work(*wrote("load", ahead - 300, "marts.orders", run=run))
+    await shop.send_and_work(checked("marts.orders", ahead - 200, PASSES), checked("marts.orders", ahead - 100, FAILS))
+    found = await shop.incident()
+    assert (found["status"], found["run_id"], found["cause"]["run_id"]) == ("open", run, run)
+
+    await shop.send_and_work(checked("marts.orders", ahead, PASSES))
+
+    assert (await shop.incident())["status"] == "resolved"
+
+
+async def test_a_run_that_failed_by_a_clock_that_is_ahead_is_over_when_its_job_completes_later(shop: Shop) -> None:
+    await shop.send_and_work(*wrote("load", from_now(400 * DAY), "marts.orders", state="FAIL"))
+    assert (await shop.incident())["status"] == "open"
+
+    await shop.send_and_work(*wrote("load", from_now(), "marts.orders"))
+
+    found = await shop.incident()
+    assert (found["status"], found["resolution"]) == ("resolved", "the job completed")
+
+
 async def test_a_failed_run_is_over_when_its_job_completes(shop: Shop) -> None:
     await shop.send_and_work(*wrote("load", 0, "marts.orders", state="FAIL"))
     assert (await shop.incident())["kind"] == "RunFailed"
@@ -173,6 +230,18 @@ async def test_what_fails_again_soon_after_its_end_reopens_the_incident(failing:
     assert ("INCIDENT", "IncidentReopened") in await failing.alerts()
 
 
+async def test_what_is_open_again_is_told_by_what_is_wrong_now(failing: Shop) -> None:
+    """The run that it began with is known to be well."""
+    await failing.send_and_work(checked("marts.orders", 120, PASSES))
+    later = a_run_id()
+    await failing.send(*wrote("load", HOUR, "marts.orders", run=later))
+    await failing.send_and_work(checked("marts.orders", HOUR + 60, ("unique", "id", False), FAILS))
+
+    (found,) = [each for each in await failing.incidents() if each["number"] == 1]
+    assert (found["status"], found["run_id"], found["cause"]["run_id"]) == ("open", later, later)
+    assert at(HOUR)[:16].replace("T", " ") in found["root_cause"]
+
+
 async def test_what_goes_on_again_is_joined_by_what_is_upstream_of_it(shop: Shop) -> None:
     await shop.send(*wrote("ingest", -300, "raw.orders"), *wrote("load", 0, "marts.orders", "raw.orders"))
     for second, result in ((60, FAILS), (120, PASSES), (HOUR, FAILS)):
@@ -226,7 +295,7 @@ async def test_an_incident_is_acknowledged_and_resolved_by_a_person(failing: Sho
     assert await events(failing) == [("opened", "headgate"), ("acknowledged", "first key"), ("resolved", "first key")]
 
 
-async def test_a_muted_incident_takes_symptoms_in_and_tells_nobody(failing: Shop) -> None:
+async def test_a_muted_incident_takes_symptoms_in_and_leaves_the_silence_to_the_alerts(failing: Shop) -> None:
     incident = await failing.incident()
     until = datetime.now(UTC) + timedelta(hours=1)
     muted = await failing.set_status(incident, "muted", until=until.isoformat())
@@ -238,7 +307,7 @@ async def test_a_muted_incident_takes_symptoms_in_and_tells_nobody(failing: Shop
 
     found = await failing.incident()
     assert (found["status"], found["symptom_count"]) == ("muted", 2)
-    assert await failing.alerts() == told
+    assert await failing.alerts() == [*told, ("SYMPTOM", "TestFailed")], "they keep that nobody was told"
 
 
 async def test_a_mute_without_a_time_lasts_thirty_days(failing: Shop) -> None:
@@ -368,6 +437,64 @@ async def test_what_was_split_off_is_joined_by_what_is_upstream_of_it(failing: S
     assert len(await failing.incidents()) == 3
 
 
+@pytest.fixture
+async def half_well(failing: Shop) -> Shop:
+    """With two tests that failed, of which one passes again."""
+    await failing.send_and_work(checked("marts.orders", 90, ("unique", "id", False)))
+    await failing.send_and_work(checked("marts.orders", 120, PASSES))
+    return failing
+
+
+async def symptom_ids(shop: Shop, *, is_open: bool) -> list[str]:
+    found = await shop.get("/1")
+    return [each["id"] for each in found["symptoms"] if (each["cleared_at"] is None) is is_open]
+
+
+async def test_what_is_over_is_split_off_as_an_incident_that_is_over(half_well: Shop) -> None:
+    new = await half_well.change("1/split", symptoms=await symptom_ids(half_well, is_open=False))
+
+    assert (new["status"], new["open_symptom_count"]) == ("resolved", 0)
+    assert (new["resolved_by"], new["resolved_at"]) == ("headgate", at(120))
+    assert (await half_well.get("/1"))["status"] == "open"
+    assert ("INCIDENT", "IncidentResolved") not in await half_well.alerts()
+
+
+async def test_what_has_nothing_open_left_after_a_split_is_over(half_well: Shop) -> None:
+    new = await half_well.change("1/split", symptoms=await symptom_ids(half_well, is_open=True))
+
+    assert (new["status"], new["open_symptom_count"]) == ("open", 1)
+    rest = await half_well.get("/1")
+    assert (rest["status"], rest["resolved_by"], rest["resolved_at"]) == ("resolved", "headgate", at(120))
+    assert (await half_well.alerts()).count(("INCIDENT", "IncidentResolved")) == 1
+
+
+async def test_what_is_split_off_a_resolved_incident_is_resolved_and_nothing_joins_either(half_well: Shop) -> None:
+    await half_well.set_status(await half_well.incident(), "resolved", reason="loaded again")
+    new = await half_well.change("1/split", symptoms=(await symptom_ids(half_well, is_open=False))[:1])
+
+    assert (new["status"], new["resolution"], new["resolved_by"]) == ("resolved", "loaded again", "first key")
+    assert await half_well.rows("SELECT run_id FROM incident_paths WHERE organization_id = $1") == []
+
+
+@pytest.mark.parametrize(("status", "kept"), [("acknowledged", "acknowledged_by"), ("muted", "muted_until")])
+async def test_what_is_split_off_is_in_the_state_of_what_it_was_part_of(
+    half_well: Shop, status: str, kept: str
+) -> None:
+    whole = await half_well.set_status(await half_well.incident(), status)
+    new = await half_well.change("1/split", symptoms=await symptom_ids(half_well, is_open=True))
+
+    assert (new["status"], new[kept]) == (status, whole[kept])
+    assert new[kept] is not None
+
+
+async def test_what_was_muted_after_its_end_stays_muted_when_it_is_split(half_well: Shop) -> None:
+    await half_well.set_status(await half_well.incident(), "resolved")
+    await half_well.set_status(await half_well.incident(), "muted")
+    new = await half_well.change("1/split", symptoms=(await symptom_ids(half_well, is_open=False))[:1])
+
+    assert [new["status"], (await half_well.get("/1"))["status"]] == ["muted", "muted"]
+
+
 async def test_whoever_is_called_headgate_is_believed_like_anybody_else(shop: Shop) -> None:
     await shop.send(*wrote("ingest", -300, "raw.orders"), *wrote("load", 0, "marts.orders", "raw.orders"))
     await shop.send_and_work(checked("marts.orders", 60, FAILS))
@@ -379,6 +506,77 @@ async def test_whoever_is_called_headgate_is_believed_like_anybody_else(shop: Sh
     found = await shop.incident()
     assert (found["symptom_count"], found["cause"]["dataset"]["name"]) == (2, "marts.orders")
     assert "says headgate" in found["root_cause"]
+
+
+async def sentences(shop: Shop, number: int = 1) -> list[str]:
+    return [each["sentence"] for each in (await shop.get(f"/{number}/timeline"))["items"]]
+
+
+@pytest.mark.parametrize("status", ["open", "acknowledged", "resolved"])
+async def test_a_reason_is_kept_although_the_status_stays(failing: Shop, status: str) -> None:
+    incident = await failing.incident()
+    before = await failing.set_status(incident, status)
+    count = len(await sentences(failing))
+    assert (await failing.set_status(incident, status))["status"] == status
+    assert len(await sentences(failing)) == count
+
+    again = await failing.set_status(incident, status, reason="as I said")
+
+    assert [again[name] for name in ("status", "acknowledged_at", "resolved_at", "resolution")] == [
+        before[name] for name in ("status", "acknowledged_at", "resolved_at", "resolution")
+    ]
+    assert (await sentences(failing))[count:] == ["first key noted: as I said"]
+
+
+async def test_what_is_muted_again_is_muted_for_thirty_days_from_then(failing: Shop) -> None:
+    incident = await failing.incident()
+    await failing.set_status(incident, "muted", until=(datetime.now(UTC) + timedelta(days=1)).isoformat())
+    again = await failing.set_status(incident, "muted", reason="the supplier is closed")
+
+    left = datetime.fromisoformat(again["muted_until"]) - datetime.now(UTC)
+    assert timedelta(days=29) < left <= timedelta(days=30)
+    assert (await sentences(failing))[-1].endswith(": the supplier is closed")
+
+
+async def test_the_timeline_names_the_incident_that_another_came_from_or_went_to(two: Shop) -> None:
+    merged = await two.change("2/merge", into=1)
+    moved = next(each for each in merged["symptoms"] if each["dataset"]["name"] == "marts.other")
+    await two.change("1/split", symptoms=[moved["id"]])
+
+    assert "first key made it part of #1" in await sentences(two, 2)
+    assert {"first key made #2 part of it", "first key made #3 of some of its symptoms"} <= {*await sentences(two, 1)}
+    assert "first key made it of symptoms of #1" in await sentences(two, 3)
+
+
+async def test_a_dataset_that_a_person_names_as_the_cause_is_what_is_told(failing: Shop) -> None:
+    named = await failing.change("1/root", dataset="marts.orders")
+
+    assert named["root_cause"] == "Dataset 'postgres://db/marts.orders' is the cause, says first key."
+
+
+async def test_a_named_cause_is_taken_back_and_looked_for_again(failing: Shop) -> None:
+    before = await failing.incident()
+    run = a_run_id()
+    await failing.send(*wrote("unheard_of", -600, "raw.elsewhere", run=run))
+    await failing.change("1/root", run=run)
+    found = await failing.change("1/root?reason=a guess", "DELETE")
+
+    assert found["cause"] == before["cause"]
+    assert (found["root_cause"], found["confidence"]) == (before["root_cause"], before["confidence"])
+    assert "first key left the cause to headgate: a guess" in await sentences(failing)
+    count = len(await sentences(failing))
+    assert (await failing.change("1/root", "DELETE"))["cause"] == before["cause"]
+    assert len(await sentences(failing)) == count, "what nobody has named cannot be taken back"
+
+
+async def test_notes_are_told_with_the_incident(failing: Shop) -> None:
+    for text in ("look at the feed", "it was the feed"):
+        found = await failing.change("1/notes", text=text)
+
+    assert [(each["actor"], each["text"]) for each in found["notes"]] == [
+        ("first key", "look at the feed"),
+        ("first key", "it was the feed"),
+    ]
 
 
 async def test_a_person_names_the_cause_and_it_stays(failing: Shop) -> None:
@@ -536,7 +734,7 @@ async def test_what_is_resolved_has_to_be_opened_before_it_is_acknowledged(faili
     assert (response.status_code, response.json()["hint"]) == (409, "it can become: muted, open")
 
 
-async def test_what_is_muted_after_its_end_comes_back_without_a_word_and_ends_with_the_mute(failing: Shop) -> None:
+async def test_what_is_muted_after_its_end_comes_back_muted_and_ends_with_the_mute(failing: Shop) -> None:
     await failing.set_status(await failing.incident(), "resolved")
     await failing.set_status(await failing.incident(), "muted")
     told = await failing.alerts()
@@ -544,7 +742,7 @@ async def test_what_is_muted_after_its_end_comes_back_without_a_word_and_ends_wi
     await failing.send_and_work(checked("marts.orders", HOUR + 60, FAILS))
     found = await failing.incident()
     assert (found["status"], found["open_symptom_count"]) == ("muted", 1)
-    assert await failing.alerts() == told
+    assert await failing.alerts() == [*told, ("SYMPTOM", "TestFailed")]
 
     await failing.send_and_work(checked("marts.orders", HOUR + 90, PASSES))
     assert (await failing.incident())["status"] == "resolved"

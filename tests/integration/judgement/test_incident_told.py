@@ -44,6 +44,28 @@ async def test_an_incident_that_loses_what_opened_it_is_told_by_what_it_has_left
     assert new["cause"]["run_id"] == source
 
 
+TRACE = """Traceback (most recent call last):
+  File "load.py", line 9, in <module>
+    connect(url)
+OperationalError: postgres://u:secretpw@h/db refused password=hunter2"""
+
+
+async def test_an_error_is_told_by_the_line_that_says_it_and_without_credentials(shop: Shop) -> None:
+    run = a_run_id()
+    await shop.send_and_work(*wrote("load", 0, "marts.orders", run=run, state="FAIL", error=TRACE))
+
+    found = await shop.incident()
+    said = "OperationalError: postgres://u:***@h/db refused password=***"
+    assert found["title"] == f"a run of load failed: {said}"
+    evidence = await shop.get("/1/evidence")
+    assert evidence["evidence"][0]["sentence"] == f"failed: {said}"
+    everything = str([found, evidence, await shop.get("/1/timeline")])
+    assert "secretpw" not in everything
+    assert "hunter2" not in everything
+    (kept,) = await shop.rows("SELECT error FROM job_runs WHERE organization_id = $1")
+    assert kept["error"] == TRACE, "what was sent is as it was sent"
+
+
 async def test_an_orphan_that_is_split_off_is_an_orphan(shop: Shop) -> None:
     await shop.send_and_work(checked("marts.unknown", 60, FAILS, ("unique", "key", False)))
     # Nobody is known to have written it, so that each is a problem of its own.

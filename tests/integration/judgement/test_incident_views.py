@@ -110,6 +110,75 @@ async def test_failures_without_a_known_producer_are_orphans(shop: Shop) -> None
     assert (rate["failed_datasets"], rate["correlated_datasets"], rate["correlation_rate"]) == (2, 1, 0.5)
     suggested = (await shop.tenant.client.get(rate["suggestions"])).json()
     assert suggested["items"], "a rule that would bring the two together"
+    assert orphan["root_cause"] == "No run is known that wrote 'postgres://db/marts.orders'."
+    for path in ("", "/evidence"):
+        told = await shop.get(f"/{orphan['number']}{path}")
+        assert [each["name"] for each in told["namesakes"]] == ["db.marts.orders"]
+
+
+async def test_an_orphan_is_looked_for_in_whatever_case(shop: Shop) -> None:
+    await shop.send(*wrote("load", 0, "shop.Sales.Ord"), checked("shop.sales.ord", 60, FAILS))
+    await shop.work()
+
+    (item,) = (await shop.tenant.client.get("/api/v1/aliases/suggestions")).json()["items"]
+    assert (item["rule"]["pattern"], item["rule"]["canonical"], item["confidence"]) == (
+        "postgres://db/shop.sales.ord", "postgres://db/shop.Sales.Ord", "high",
+    )  # fmt: skip
+    assert [each["name"] for each in (await shop.incident())["namesakes"]] == ["shop.Sales.Ord"]
+
+
+async def orphans(shop: Shop) -> tuple[int, int, int]:
+    """How many there are, by each of the places that tell."""
+    counts = await shop.get("/counts")
+    listed = await shop.get("/orphans", hours=EVER)
+    return len(listed["items"]), counts["orphans"], len(await shop.incidents(orphan=True))
+
+
+async def test_an_alias_rule_gives_an_orphan_its_producer_and_its_undo_takes_it_away(shop: Shop) -> None:
+    run = a_run_id()
+    await shop.send(*wrote("load", 0, "core.users", run=run))
+    await shop.send_and_work(checked("public.core.users", 60, FAILS))
+    assert await orphans(shop) == (1, 1, 1)
+    body = {"pattern": "postgres://db/public.core.users", "canonical": "postgres://db/core.users"}
+    made = await shop.tenant.client.post("/api/v1/aliases", json=body)
+    assert (made.status_code, made.json()["orphans_fixed"]) == (201, 1)
+    await shop.work()
+
+    found = await shop.incident()
+    assert (found["is_orphan"], found["run_id"], found["job_name"]) == (False, run, "load")
+    assert (found["cause"]["run_id"], "load" in found["root_cause"]) == (run, True)
+    assert await orphans(shop) == (0, 0, 0)
+
+    undone = await shop.tenant.client.post(f"/api/v1/aliases/{made.json()['rule']['id']}/undo")
+    assert undone.is_success, undone.text
+    await shop.work()
+
+    found = await shop.incident()
+    assert (found["is_orphan"], found["run_id"], found["dataset"]["name"]) == (True, None, "public.core.users")
+    assert found["cause"]["run_id"] is None
+    assert await orphans(shop) == (1, 1, 1)
+
+
+async def test_a_symlink_gives_an_orphan_its_producer(shop: Shop) -> None:
+    run = a_run_id()
+    await shop.send(*wrote("load", 0, "core.users", run=run))
+    await shop.send_and_work(checked("public.core.users", 60, FAILS))
+    links = a_facet(identifiers=[{"namespace": "postgres://db", "name": "core.users", "type": "TABLE"}])
+    linked = a_dataset("public.core.users", facets={"symlinks": links})
+    await shop.send_and_work(an_event(job="read", time=at(90), inputs=[linked]))
+
+    assert (await shop.incident())["run_id"] == run
+    assert await orphans(shop) == (0, 0, 0)
+
+
+async def test_a_dataset_that_a_job_writes_by_now_is_no_orphan_anywhere(shop: Shop) -> None:
+    await shop.send_and_work(checked("marts.orders", 60, FAILS))
+    assert await orphans(shop) == (1, 1, 1)
+    await shop.send_and_work(*wrote("load", 300, "marts.orders"))
+
+    found = await shop.incident()
+    assert (found["run_id"], found["is_orphan"]) == (None, False), "no run had written it by then"
+    assert await orphans(shop) == (0, 0, 0)
 
 
 async def test_the_correlation_rate_of_nothing_is_one(shop: Shop) -> None:

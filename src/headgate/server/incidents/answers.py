@@ -40,10 +40,11 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "assigned": "{actor} assigned it to {assignee}",
     "note": "{actor} noted: {text}",
     "muted": "{actor} muted it until {until}",
-    "merged_into": "{actor} made it part of another",
-    "merged_from": "{actor} made another part of it",
-    "split_into": "{actor} made another of some of its symptoms",
-    "split_from": "{actor} made it of symptoms of another",
+    "root_forgotten": "{actor} left the cause to headgate",
+    "merged_into": "{actor} made it part of {other}",
+    "merged_from": "{actor} made {other} part of it",
+    "split_into": "{actor} made {other} of some of its symptoms",
+    "split_from": "{actor} made it of symptoms of {other}",
 }
 
 # For what a detail does not have.
@@ -79,12 +80,19 @@ def incident_out(row: Record) -> schemas.IncidentOut:
 
 
 def detail_out(
-    row: Record, symptoms: Sequence[Record], parents: Sequence[Record], impact: schemas.IncidentImpactOut
+    row: Record,
+    symptoms: Sequence[Record],
+    parents: Sequence[Record],
+    impact: schemas.IncidentImpactOut,
+    notes: Sequence[Record],
+    namesakes: Sequence[Record],
 ) -> schemas.IncidentDetailOut:
     return schemas.IncidentDetailOut(
         **incident_values(row),
         symptoms=[symptom_out(each) for each in symptoms],
         parents=[schemas.ParentOut(**dict(each)) for each in parents],
+        notes=[schemas.NoteOut(**dict(each)) for each in notes],
+        namesakes=[DatasetRefOut(**_ref(each)) for each in namesakes],
         impact=schemas.ImpactSummaryOut(
             datasets=impact.totals["datasets"],
             jobs=impact.totals["jobs"],
@@ -102,7 +110,7 @@ def symptom_out(row: Record) -> schemas.SymptomOut:
     )
 
 
-def evidence_out(row: Record) -> schemas.IncidentEvidenceOut:
+def evidence_out(row: Record, namesakes: Sequence[Record] = ()) -> schemas.IncidentEvidenceOut:
     told: Mapping[str, Any] = msgspec.json.decode(row["cause"])
     return schemas.IncidentEvidenceOut(
         root_cause=row["root_cause"],
@@ -114,6 +122,7 @@ def evidence_out(row: Record) -> schemas.IncidentEvidenceOut:
         explains=[{"dataset": None, "job": None} | each for each in told.get("explains", [])],
         rejected=[_rounded(each) for each in told.get("rejected", [])],
         rejected_count=told.get("rejected_count", 0),
+        namesakes=[DatasetRefOut(**_ref(each)) for each in namesakes],
     )
 
 
@@ -156,6 +165,8 @@ def _impacted(row: Record, writers: Sequence[Record], has_symptom: bool) -> sche
 
 def event_out(row: Record) -> schemas.EventOut:
     detail: dict[str, Any] = msgspec.json.decode(row["detail"])
+    if row["number"] is not None:
+        detail["number"] = row["number"]
     sentence = event_sentence(row["kind"], row["actor"], detail)
     return schemas.EventOut(
         id=row["id"], at=row["at"], actor=row["actor"], kind=row["kind"], sentence=sentence, detail=detail
@@ -181,6 +192,7 @@ def _counted(told: Mapping[str, Any]) -> dict[str, str]:
         "times": f", {count:,} times" if count > 1 else "",
         "more": f"{count:,} times more" if count > 1 else "once more",
         "on": f" on {told['dataset']}" if "dataset" in told else "",
+        "other": f"#{told['number']}" if "number" in told else "another",
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
@@ -12,16 +12,18 @@ from uuid import UUID
 from headgate.domain.incident import Status
 from headgate.server.db.pool import Connection, Database, Record
 from headgate.server.incidents.correlation import symptoms
-from headgate.server.incidents.correlation.clearing import Clearing
 from headgate.server.incidents.correlation.correlate import Correlator
-from headgate.server.incidents.correlation.history import History, Q
+from headgate.server.incidents.correlation.telling import Telling
+from headgate.server.incidents.ending.clearing import Clearing
+from headgate.server.incidents.ending.tending import Tending
+from headgate.server.incidents.record.history import History
+from headgate.server.incidents.store import Q
 from headgate.server.queue import CORRELATE_PRIORITY, Batch, Kind, NewTask, Task, content_hash, enqueue
 
 log = logging.getLogger("headgate.incidents")
 
 BATCH: Final = 100
 TEND_S: Final = 60
-MAX_TENDED: Final = 500
 CLEANUP_BATCH: Final = 100
 # A run may tell of tests before it has ended, and say something else then. It is looked at again after so long.
 WAITS_S: Final = (2.0, 10.0, 60.0, 300.0, 900.0, 3600.0)
@@ -38,6 +40,7 @@ class Correlation:
         self._correlator = Correlator(conn, organization_id)
         self._clearing = Clearing(conn, organization_id)
         self._history = History(conn, organization_id)
+        self._telling = Telling(conn, organization_id)
 
     async def do(self, task: Task) -> None:
         match task.payload.get("kind"):
@@ -49,6 +52,8 @@ class Correlation:
                 await self._anomaly(UUID(str(task.payload.get("anomaly_id") or task.resource_id)))
             case "judged":
                 await self._judged(UUID(task.resource_id))
+            case "merged":
+                await self._merged([UUID(each) for each in task.payload["dataset_ids"]])
             case other:
                 raise ValueError(f"a task of the type CORRELATE says what it is of; kind is {other!r}")
 
@@ -83,7 +88,7 @@ class Correlation:
             await self._history.note(incident_id, "symptoms_left_out", detail)
             place = f" on {row['dataset_name']}" if row["dataset_name"] else ""
             title = f"{row['failures']:,} tests failed{place}"
-            await self._conn.execute(Q.set_title, self._organization_id, incident_id, row["dataset_id"], title)
+            await self._telling.set_title(incident_id, row["dataset_id"], title)
 
     async def _waits(self, task: Task, run: Record) -> bool:
         """Whether the run has yet to end; then it is looked at again later, but not for ever."""
@@ -116,7 +121,10 @@ class Correlation:
             return
         if row["status"] in ("RESOLVED", "FALSE_POSITIVE"):
             await self._clearing.of_anomaly(anomaly_id)
-        elif symptom is not None and not await self._revives(anomaly_id, row["incident_id"]):
+        elif symptom is None:
+            if row["status"] == "OPEN":
+                await self._history.tell_anomaly(anomaly_id, row["anomaly_type"])
+        elif not await self._revives(anomaly_id, row["incident_id"]):
             await self._hear_late(row["run_id"])
             await self._correlator.take(symptom)
 
@@ -134,6 +142,16 @@ class Correlation:
             if row["status"] == Status.resolved:
                 await self._correlator.reopen(incident_id, datetime.now(UTC), "the anomaly is open again")
         return bool(rows)
+
+    async def _merged(self, dataset_ids: Sequence[UUID]) -> None:
+        """Datasets became one, or two again: what failed on them may be of a run that it was not of before."""
+        parted = await self._conn.fetch(Q.forget_producers, self._organization_id, list(dataset_ids))
+        await self._correlator.replace_runs(dataset_ids)
+        for row in parted:
+            detail = {"reason": "what the run wrote is another dataset"}
+            await self._history.note(row["incident_id"], "symptom_moved", detail)
+            await self._correlator.renew(row["incident_id"])
+            await self._correlator.rerank(row["incident_id"])
 
     async def _judged(self, run_id: UUID) -> None:
         run = await symptoms.get_run(self._conn, self._organization_id, run_id)
@@ -154,23 +172,16 @@ async def correlate(conn: Connection, batch: Batch) -> None:
 async def _by_time(conn: Connection, batch: Batch) -> list[Task]:
     """As it happened: what comes in at once, from a replay, may not be in that order."""
     ids = {task.id: UUID(task.resource_id) for task in batch.tasks}
-    rows = await conn.fetch(Q.list_times, batch.organization_id, list(set(ids.values())))
-    times = {row["id"]: row["at"] for row in rows}
+    times = await symptoms.times_of(conn, batch.organization_id, list(set(ids.values())))
     return sorted(batch.tasks, key=lambda task: (times.get(ids[task.id], task.created_at), task.id))
 
 
 async def tend(conn: Connection, batch: Batch) -> None:
     """End what is well again although nobody said so, and let go on what was muted for a time."""
-    organization_id = batch.organization_id
-    history = History(conn, organization_id)
-    await history.lock()
-    clearing = Clearing(conn, organization_id)
-    for row in await conn.fetch(Q.list_mutes_over, organization_id):
-        await conn.execute(Q.unmute_incident, organization_id, row["id"])
-        await history.note(row["id"], "unmuted", {"reason": "its time is over"})
-        await clearing.end({row["id"]: "nothing was wrong any more when its mute was over"})
-    rows = await conn.fetch(Q.list_some_open_symptoms, organization_id, MAX_TENDED)
-    await clearing.check([row["id"] for row in rows])
+    await History(conn, batch.organization_id).lock()
+    tending = Tending(conn, batch.organization_id)
+    await tending.end_mutes()
+    await tending.end_symptoms()
 
 
 class Cleaning:
@@ -186,8 +197,8 @@ class Cleaning:
         while is_left:
             async with database.tenant(batch.organization_id) as conn:
                 await History(conn, batch.organization_id).lock()
-                gone = await conn.fetch(Q.delete_old_incidents, batch.organization_id, before, CLEANUP_BATCH)
-                is_left = len(gone) == CLEANUP_BATCH
+                gone = await Tending(conn, batch.organization_id).delete_old(before, CLEANUP_BATCH)
+                is_left = gone == CLEANUP_BATCH
         return {}
 
 

@@ -12,16 +12,20 @@ from headgate.domain.incident import MAX_MUTE, Status, check_move
 from headgate.domain.scene import Candidate, DatasetRef, JobRef, Ranking, Rejected
 from headgate.errors import Conflict, FieldError, InvalidFields, NotFound
 from headgate.server.db.pool import Connection, Record
-from headgate.server.incidents.correlation.clearing import Clearing
+from headgate.server.incidents.correlation.causes import Causes
 from headgate.server.incidents.correlation.correlate import Correlator
-from headgate.server.incidents.correlation.history import History
-from headgate.server.incidents.correlation.merging import Merging
+from headgate.server.incidents.correlation.judging import Judging
 from headgate.server.incidents.correlation.symptoms import get_run
 from headgate.server.incidents.correlation.telling import Telling
+from headgate.server.incidents.ending.clearing import Clearing
+from headgate.server.incidents.record.history import History
+from headgate.server.incidents.record.history import Q as Paths
+from headgate.server.incidents.record.merging import Merging
 from headgate.server.incidents.store import IncidentStore, Q
 from headgate.server.references.datasets import Dataset
 
 DEFAULT_MUTE: Final = timedelta(days=30)
+ENDED_BY_SPLIT: Final = "nothing that is left in it was open when it was split"
 
 
 class Life:
@@ -46,9 +50,11 @@ class Life:
         return row
 
     async def set_status(self, incident: Record, status: Status, reason: str | None, until: datetime | None) -> None:
-        """What stays as it is is no change, but for the end of a mute."""
+        """What stays as it is is no change, but for the end of a mute; a reason that is given is kept all the same."""
         before = Status(incident["status"])
-        if before is status and until is None:
+        if before is status and status is not Status.muted:
+            if reason is not None:
+                await self.note(incident, reason)
             return
         check_move(before, status)
         match status:
@@ -84,7 +90,8 @@ class Life:
     async def split(self, incident: Record, symptom_ids: Sequence[UUID], reason: str | None) -> UUID:
         """Some symptoms become an incident of their own, whose cause is looked for anew; its id."""
         wanted = list(dict.fromkeys(symptom_ids))
-        await self._check_split(incident, wanted)
+        known = await self._conn.fetch(Q.list_symptom_ids, self._organization_id, incident["id"])
+        _check_split(incident, {row["id"] for row in known}, wanted)
         made = await self._conn.fetchrow(Q.split_incident, self._organization_id, incident["id"], wanted[0])
         new: UUID = made["id"]
         await Merging(self._conn, self._organization_id).move(incident["id"], new, wanted)
@@ -97,31 +104,49 @@ class Life:
         await self._note(new, "split_from", incident_id=incident["id"], reason=reason)
         for each in (incident["id"], new):
             await correlator.rerank(each)
+        await self._end_parts(incident, new, was_open=any(row["is_open"] for row in known))
         return new
+
+    async def _end_parts(self, incident: Record, new: UUID, *, was_open: bool) -> None:
+        """Of the parts of a split those end that have nothing open, but not what was muted as it was over already."""
+        clearing = Clearing(self._conn, self._organization_id)
+        if incident["status"] == Status.resolved:
+            for each in (incident["id"], new):
+                await self._execute(Paths.delete_paths, each)
+        elif was_open or incident["status"] != Status.muted:
+            await clearing.end({incident["id"]: ENDED_BY_SPLIT})
+            # Nobody was told of it by its own number.
+            await clearing.end({new: ENDED_BY_SPLIT}, is_news=False)
 
     async def set_root(
         self, incident: Record, run_id: UUID | None, dataset: Dataset | None, reason: str | None
     ) -> None:
         """A person knows the cause: the run, or the dataset, and what speaks for it as far as anything does."""
-        correlator = Correlator(self._conn, self._organization_id)
-        judged = await correlator.look(incident["id"])
+        judged = await Judging(self._conn, self._organization_id).look(incident["id"])
         chosen = next((each for each in judged.scene.candidates if _is_chosen(each, run_id, dataset)), None)
         if chosen is None:
             chosen = await self._unexpected(run_id, dataset)
-        what = f"Job '{chosen.job.name}'" if chosen.job else f"Dataset '{chosen.dataset.urn if chosen.dataset else ''}'"
-        when = f" at {chosen.ended_at:%Y-%m-%d %H:%M}" if chosen.ended_at and chosen.job else ""
         others = [each for each in judged.scene.candidates if each.key != chosen.key]
         ranking = Ranking(
             cause=chosen,
             confidence=1.0,
-            sentence=f"{what}{when} is the cause, says {self._actor}.",
+            sentence=f"{_named(chosen, dataset)} is the cause, says {self._actor}.",
             evidence=chosen.evidence,
             rejected=tuple(Rejected(each, f"{self._actor} has named another", 0.0) for each in others),
             chain=chosen.chain,
         )
-        await correlator.set_cause(incident["id"], ranking, self._actor, is_manual=True)
+        causes = Causes(self._conn, self._organization_id)
+        await causes.keep(incident["id"], ranking, self._actor, is_manual=True)
         if reason is not None:
             await self._note(incident["id"], "note", text=reason)
+
+    async def forget_root(self, incident: Record, reason: str | None) -> None:
+        """What a person has said is the cause no longer counts: it is looked for as of any other incident."""
+        own = (self._organization_id, incident["id"])
+        if await self._conn.fetchval(Q.forget_root, *own) is None:
+            return
+        await self._note(incident["id"], "root_forgotten", reason=reason)
+        await Correlator(self._conn, self._organization_id).rerank(incident["id"])
 
     async def _unexpected(self, run_id: UUID | None, dataset: Dataset | None) -> Candidate:
         """A cause that no lineage leads to."""
@@ -157,23 +182,30 @@ class Life:
         await self._execute(Q.mute_incident, incident_id, over)
         await self._note(incident_id, "muted", until=over, reason=reason)
 
-    async def _check_split(self, incident: Record, wanted: Sequence[UUID]) -> None:
-        rows = await self._conn.fetch(Q.list_symptom_ids, self._organization_id, incident["id"])
-        known = {row["id"] for row in rows}
-        foreign = [str(each) for each in wanted if each not in known]
-        if foreign:
-            error = FieldError("symptoms", f"is no symptom of incident {incident['number']}", foreign[0])
-            raise InvalidFields([error], hint="symptoms are listed with the incident")
-        if len(wanted) == len(known):
-            raise Conflict(
-                f"incident {incident['number']} has no other symptoms", hint="leave at least one of them where it is"
-            )
-
     async def _note(self, incident_id: UUID, kind: str, /, **detail: object) -> None:
         await self._history.note(incident_id, kind, detail, self._actor)
 
     async def _execute(self, query: str, incident_id: UUID, *arguments: object) -> None:
         await self._conn.execute(query, self._organization_id, incident_id, *arguments)
+
+
+def _named(chosen: Candidate, dataset: Dataset | None) -> str:
+    """The cause as the person has named it."""
+    if dataset is not None or chosen.job is None:
+        return f"Dataset '{dataset.urn if dataset else chosen.dataset.urn if chosen.dataset else ''}'"
+    when = f" at {chosen.ended_at:%Y-%m-%d %H:%M}" if chosen.ended_at else ""
+    return f"Job '{chosen.job.name}'{when}"
+
+
+def _check_split(incident: Record, known: set[UUID], wanted: Sequence[UUID]) -> None:
+    foreign = [str(each) for each in wanted if each not in known]
+    if foreign:
+        error = FieldError("symptoms", f"is no symptom of incident {incident['number']}", foreign[0])
+        raise InvalidFields([error], hint="symptoms are listed with the incident")
+    if len(wanted) == len(known):
+        raise Conflict(
+            f"incident {incident['number']} has no other symptoms", hint="leave at least one of them where it is"
+        )
 
 
 def _is_chosen(candidate: Candidate, run_id: UUID | None, dataset: Dataset | None) -> bool:

@@ -28,7 +28,11 @@ SELECT i.id, i.opened_at
                                                               AND s.job_id = $6))
    AND ($7::text IS NULL OR i.assignee = $7)
    AND ($8::integer IS NULL OR i.last_seen_at > now() - make_interval(hours => $8))
-   AND ($9::boolean IS NULL OR i.is_orphan = $9)
+   AND ($9::boolean IS NULL OR $9 = (i.is_orphan AND NOT EXISTS (SELECT
+                                                                   FROM job_datasets h
+                                                                  WHERE h.organization_id = $1
+                                                                    AND h.dataset_id = i.dataset_id
+                                                                    AND h.role = 'output')))
    AND i.opened_at <= coalesce($10::timestamptz, 'infinity')
    AND ($10::timestamptz IS NULL OR (i.opened_at, i.id) < ($10, $11::uuid))
  ORDER BY i.opened_at DESC, i.id DESC
@@ -38,7 +42,12 @@ SELECT i.id, i.opened_at
 -- Incidents as they are told, the newest first.
 SELECT i.id, i.number, i.title, i.status, i.severity, i.kind, i.column_name, i.run_id, i.opened_at, i.last_seen_at,
        i.acknowledged_at, i.acknowledged_by, i.resolved_at, i.resolved_by, i.resolution, i.muted_until, i.reopened_at,
-       i.assignee, i.root_cause, i.confidence, i.cause_run_id, i.root_by, i.is_orphan, i.dataset_id,
+       i.assignee, i.root_cause, i.confidence, i.cause_run_id, i.root_by, i.dataset_id,
+       i.is_orphan AND NOT EXISTS (SELECT
+                                     FROM job_datasets h
+                                    WHERE h.organization_id = $1
+                                      AND h.dataset_id = i.dataset_id
+                                      AND h.role = 'output') AS is_orphan,
        d.namespace AS dataset_namespace, d.name AS dataset_name, d.display_name AS dataset_display_name,
        d.type AS dataset_type, r.started_at AS job_started_at, r.producer, j.id AS job_id,
        j.namespace AS job_namespace, j.name AS job_name, c.id AS cause_job_id, c.namespace AS cause_job_namespace,
@@ -86,7 +95,12 @@ SELECT s.id, s.type, s.severity, s.sentence, s.column_name, s.run_id, s.producin
 
 -- name: get_cause
 -- Why an incident came about, as far as it is known.
-SELECT i.root_cause, i.cause, i.confidence, i.root_by
+SELECT i.root_cause, i.cause, i.confidence, i.root_by, i.dataset_id,
+       i.is_orphan AND NOT EXISTS (SELECT
+                                     FROM job_datasets h
+                                    WHERE h.organization_id = $1
+                                      AND h.dataset_id = i.dataset_id
+                                      AND h.role = 'output') AS is_orphan
   FROM incidents i
  WHERE i.organization_id = $1
    AND i.id = $2;
@@ -124,9 +138,10 @@ SELECT c.run_id, c.job ->> 'namespace' AS job_namespace, c.job ->> 'name' AS job
  ORDER BY c.level;
 
 -- name: list_events
--- What happened to an incident, in order, after a number.
-SELECT e.id, e.at, e.actor, e.kind, e.detail
+-- What happened to an incident, in order, after a number, with the number of another one that it is about.
+SELECT e.id, e.at, e.actor, e.kind, e.detail, o.number
   FROM incident_events e
+  LEFT JOIN incidents o ON o.organization_id = $1 AND o.id = (e.detail ->> 'incident_id')::uuid
  WHERE e.organization_id = $1
    AND e.incident_id = $2
    AND e.id > $3
@@ -136,7 +151,12 @@ SELECT e.id, e.at, e.actor, e.kind, e.detail
 -- name: count_incidents
 -- How many incidents there are, by status, severity and kind; of those that ended only the ones seen of late.
 SELECT i.status, i.severity, i.kind, i.is_orphan, count(*) AS incidents
-  FROM ((SELECT x.status, x.severity, x.kind, x.is_orphan
+  FROM ((SELECT x.status, x.severity, x.kind,
+                x.is_orphan AND NOT EXISTS (SELECT
+                                              FROM job_datasets h
+                                             WHERE h.organization_id = $1
+                                               AND h.dataset_id = x.dataset_id
+                                               AND h.role = 'output') AS is_orphan
            FROM incidents x
           WHERE x.organization_id = $1
             AND x.status <> 'resolved')
@@ -248,9 +268,51 @@ UPDATE incidents
  WHERE organization_id = $1
    AND id = $2;
 
+-- name: forget_root
+-- What a person said is the cause does not count any more; no row if nobody has said anything.
+UPDATE incidents
+   SET root_is_manual = false,
+       updated_at = now()
+ WHERE organization_id = $1
+   AND id = $2
+   AND root_is_manual
+RETURNING id;
+
+-- name: list_notes
+-- What people have written down about an incident, the latest of it, in order.
+SELECT n.at, n.actor, n.text
+  FROM (SELECT e.id, e.at, e.actor, e.detail ->> 'text' AS text
+          FROM incident_events e
+         WHERE e.organization_id = $1
+           AND e.incident_id = $2
+           AND e.kind = 'note'
+         ORDER BY e.id DESC
+         LIMIT $3) n
+ ORDER BY n.id;
+
+-- name: list_namesakes
+-- Datasets that a job writes and whose names end as that of a dataset does, in whatever case.
+SELECT d.id, d.namespace, d.name, d.display_name, d.type
+  FROM datasets o
+ CROSS JOIN LATERAL (SELECT x.id, x.namespace, x.name, x.display_name, x.type
+                       FROM datasets x
+                      WHERE x.organization_id = $1
+                        AND lower(x.bare_name) = lower(o.bare_name)
+                        AND x.merged_into IS NULL
+                        AND x.id <> o.id
+                        AND EXISTS (SELECT
+                                      FROM job_datasets h
+                                     WHERE h.organization_id = $1
+                                       AND h.dataset_id = x.id
+                                       AND h.role = 'output')
+                      ORDER BY lower(x.name) = lower(o.name) DESC, x.namespace, x.name
+                      LIMIT $3) d
+ WHERE o.organization_id = $1
+   AND o.id = $2;
+
 -- name: list_symptom_ids
--- Which of these are symptoms of an incident, and how many it has.
-SELECT s.id, count(*) OVER () AS symptoms
+-- The symptoms of an incident, and which of them are open.
+SELECT s.id, s.cleared_at IS NULL AS is_open
   FROM incident_symptoms s
  WHERE s.organization_id = $1
    AND s.incident_id = $2;
@@ -258,16 +320,59 @@ SELECT s.id, count(*) OVER () AS symptoms
 -- name: split_incident
 -- A new incident of a symptom, with the state and the assignee of the one that it was part of.
 INSERT INTO incidents (organization_id, number, title, status, severity, kind, dataset_id, column_name, job_id, run_id,
-                       opened_at, last_seen_at, assignee, is_orphan)
-SELECT $1, (SELECT max(n.number) FROM incidents n WHERE n.organization_id = $1) + 1, s.sentence, 'open', s.severity,
+                       opened_at, last_seen_at, assignee, acknowledged_at, acknowledged_by, muted_until, resolved_at,
+                       resolved_by, resolution, reopened_at, is_orphan)
+SELECT $1, (SELECT max(n.number) FROM incidents n WHERE n.organization_id = $1) + 1, s.sentence, i.status, s.severity,
        s.type, s.dataset_id, s.column_name, s.job_id, coalesce(s.producing_run_id, s.run_id), s.observed_at,
-       s.last_observed_at, i.assignee,
+       s.last_observed_at, i.assignee, i.acknowledged_at, i.acknowledged_by, i.muted_until, i.resolved_at,
+       i.resolved_by, i.resolution, i.reopened_at,
        s.type = 'TestFailed' AND s.dataset_id IS NOT NULL AND s.producing_run_id IS NULL
   FROM incidents i
   JOIN incident_symptoms s ON s.organization_id = $1 AND s.id = $3
  WHERE i.organization_id = $1
    AND i.id = $2
 RETURNING id, number;
+
+-- name: forget_producers
+-- Open symptoms of tests on datasets whose run is known to have written other ones, since a merge was taken back.
+WITH parted AS (
+  SELECT s.id, s.incident_id, s.producing_run_id, s.dataset_id
+    FROM incident_symptoms s
+    JOIN job_runs r ON r.organization_id = $1 AND r.run_id = s.producing_run_id
+   WHERE s.organization_id = $1
+     AND s.dataset_id = ANY ($2::uuid[])
+     AND s.cleared_at IS NULL
+     AND s.type = 'TestFailed'
+     AND s.dataset_id <> ALL (r.output_ids)
+     AND NOT EXISTS (SELECT
+                       FROM incident_symptoms k
+                      WHERE k.organization_id = $1
+                        AND k.incident_id = s.incident_id
+                        AND k.key = s.key
+                        AND k.id <> s.id)
+),
+forgotten AS (
+  UPDATE incident_symptoms s
+     SET producing_run_id = NULL,
+         job_id = NULL
+    FROM parted p
+   WHERE s.organization_id = $1
+     AND s.id = p.id
+),
+told AS (
+  UPDATE incidents i
+     SET run_id = NULL,
+         job_id = NULL,
+         is_orphan = true,
+         updated_at = now()
+    FROM parted p
+   WHERE i.organization_id = $1
+     AND i.id = p.incident_id
+     AND i.run_id = p.producing_run_id
+     AND i.dataset_id = p.dataset_id
+)
+SELECT DISTINCT p.incident_id
+  FROM parted p;
 
 -- name: list_orphans
 -- Datasets of failed tests that no run is known to have produced, those that failed last first.

@@ -123,7 +123,8 @@ async def get_evidence(incident: Ref, reads: Reads) -> schemas.IncidentEvidenceO
     """Why it came about: the cause, how sure that is, what speaks for it, and what was rejected and why."""
     async with reads.open() as conn:
         store = IncidentStore(conn, reads.organization_id)
-        return answers.evidence_out(await store.cause((await store.find(incident))["id"]))
+        cause = await store.cause((await store.find(incident))["id"])
+        return answers.evidence_out(cause, await store.namesakes(cause))
 
 
 @router.get("/incidents/{incident}/impact", responses=problems(NotFound))
@@ -206,8 +207,22 @@ async def set_root(incident: Ref, body: schemas.RootIn, changes: Changes) -> sch
         return await changes.answer(conn, found["id"])
 
 
+@router.delete("/incidents/{incident}/root", responses=problems(NotFound, Conflict))
+async def forget_root(
+    incident: Ref,
+    changes: Changes,
+    reason: Annotated[schemas.Reason | None, Query(description="Why; it is kept")] = None,
+) -> schemas.IncidentDetailOut:
+    """Takes back what somebody said is the cause: it is looked for again. Without such a word nothing changes."""
+    async with changes.open() as (conn, life):
+        found = await life.find(incident)
+        await life.forget_root(found, reason)
+        return await changes.answer(conn, found["id"])
+
+
 async def _detail(store: IncidentStore, incident_id: UUID) -> schemas.IncidentDetailOut:
     (row,) = await store.read([incident_id])
     symptoms, parents = await store.symptoms(incident_id), await store.parents(row["run_id"])
     impact = await store.impact(incident_id, MAX_DEPTH, DEFAULT_IMPACT)
-    return answers.detail_out(row, symptoms, parents, answers.impact_out(impact, DEFAULT_IMPACT))
+    notes, namesakes = await store.notes(incident_id), await store.namesakes(row)
+    return answers.detail_out(row, symptoms, parents, answers.impact_out(impact, DEFAULT_IMPACT), notes, namesakes)

@@ -110,11 +110,22 @@ class ImpactSummaryOut(BaseModel):
     truncated: bool
 
 
+class NoteOut(BaseModel):
+    """What somebody has written down."""
+
+    at: datetime
+    actor: str
+    text: str
+
+
 class IncidentDetailOut(IncidentOut):
     symptoms: list[SymptomOut]
     # What started the run, the nearest first: task, DAG.
     parents: list[ParentOut]
     impact: ImpactSummaryOut
+    notes: list[NoteOut]
+    # Of an orphan: what a job writes under a name that ends alike.
+    namesakes: list[DatasetRefOut]
 
 
 class EvidenceOut(BaseModel):
@@ -177,6 +188,8 @@ class IncidentEvidenceOut(BaseModel):
     explains: list[ExplainedOut]
     rejected: list[RejectedOut]
     rejected_count: int
+    # Of an orphan: what a job writes under a name that ends alike.
+    namesakes: list[DatasetRefOut]
 
 
 class ImpactedOut(DatasetRefOut):

@@ -15,6 +15,8 @@ from headgate.server.references.ids import as_any_id
 Q = Queries("headgate.server.incidents")
 
 MAX_SYMPTOMS: Final = 500
+MAX_NOTES: Final = 50
+MAX_NAMESAKES: Final = 5
 _MAX_NUMBER: Final = 2**63 - 1
 
 
@@ -79,6 +81,15 @@ class IncidentStore:
 
     async def events(self, incident_id: UUID, after: int, limit: int) -> Sequence[Record]:
         return await self._fetch(Q.list_events, incident_id, after, limit)
+
+    async def notes(self, incident_id: UUID) -> Sequence[Record]:
+        return await self._fetch(Q.list_notes, incident_id, MAX_NOTES)
+
+    async def namesakes(self, incident: Record) -> Sequence[Record]:
+        """Of an incident on a dataset without a known producer, the datasets with one that may be the same."""
+        return (
+            await self._fetch(Q.list_namesakes, incident["dataset_id"], MAX_NAMESAKES) if incident["is_orphan"] else []
+        )
 
     async def counts(self, hours: int) -> Sequence[Record]:
         return await self._fetch(Q.count_incidents, hours)

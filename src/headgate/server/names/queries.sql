@@ -111,7 +111,7 @@ WITH RECURSIVE tested AS (
     FROM tested p
    WHERE p.dataset_id IS NOT NULL
 )
-SELECT d.id, d.namespace, d.name, d.display_name, d.type, d.bare_name
+SELECT d.id, d.namespace, d.name, d.display_name, d.type, lower(d.bare_name) AS last_part
   FROM (SELECT t.dataset_id
           FROM tested t
          WHERE t.dataset_id IS NOT NULL
@@ -132,10 +132,10 @@ SELECT d.id, d.namespace, d.name, d.display_name, d.type, d.bare_name
    AND w.writers = 0;
 
 -- name: list_written_namesakes
--- Datasets that a job writes and whose names have one of these last parts, some of each.
-SELECT n.id, n.namespace, n.name, n.display_name, n.type, n.bare_name
-  FROM (SELECT d.id, d.namespace, d.name, d.display_name, d.type, d.bare_name,
-               row_number() OVER (PARTITION BY d.bare_name ORDER BY d.namespace, d.name) AS place
+-- Datasets that a job writes and whose names have one of these last parts in whatever case, some of each.
+SELECT n.id, n.namespace, n.name, n.display_name, n.type, n.last_part
+  FROM (SELECT d.id, d.namespace, d.name, d.display_name, d.type, lower(d.bare_name) AS last_part,
+               row_number() OVER (PARTITION BY lower(d.bare_name) ORDER BY d.namespace, d.name) AS place
           FROM datasets d
          CROSS JOIN LATERAL (SELECT count(*) AS writers
                                FROM (SELECT
@@ -145,7 +145,7 @@ SELECT n.id, n.namespace, n.name, n.display_name, n.type, n.bare_name
                                         AND x.role = 'output'
                                       LIMIT 1) o) w
          WHERE d.organization_id = $1
-           AND d.bare_name = ANY ($2::text[])
+           AND lower(d.bare_name) = ANY ($2::text[])
            AND d.merged_into IS NULL
            AND w.writers = 1) n
  WHERE n.place <= $3;

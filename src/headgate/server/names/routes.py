@@ -39,6 +39,7 @@ class NameAccess:
     def __init__(self, request: Request, database: Db) -> None:
         self._database = database
         self._tell = request.app.state.organization_changed
+        self._bell = request.app.state.bell
 
     @asynccontextmanager
     async def read(self, caller: Principal) -> AsyncIterator[NameStore]:
@@ -50,6 +51,8 @@ class NameAccess:
         async with self.read(caller) as store:
             yield store
         self._tell(caller.organization_id)
+        # What failed on datasets that are one now is looked into again.
+        self._bell.ring(caller.organization_id)
 
 
 Answer = TypeVar("Answer")
@@ -104,7 +107,7 @@ async def create_alias_rule(body: schemas.AliasRuleIn, caller: Writer, names: Na
 
 @router.get("/aliases/suggestions")
 async def suggest_alias_rules(caller: Reader, names: Names, page: Numbered) -> schemas.SuggestionsOut:
-    """Rules that would give datasets with test results the producer they lack, those that help most first.
+    """Rules that would give datasets with test results the producer they lack, the surest first.
 
     Found where such a dataset's name ends like that of a dataset which a job writes.
     """

@@ -156,14 +156,14 @@ class NameStore:
     async def orphan_pairs(self) -> Pairs:
         """Tested datasets without a producer, and written ones whose names have the same last part."""
         orphans = await self._conn.fetch(_sql.list_orphans, self._organization_id, MAX_TESTED)
-        parts = list({row["bare_name"] for row in orphans})
+        parts = list({row["last_part"] for row in orphans})
         written = await self._conn.fetch(_sql.list_written_namesakes, self._organization_id, parts, MAX_NAMESAKES)
         namesakes: dict[str, list[Dataset]] = defaultdict(list)
         for row in written:
-            namesakes[row["bare_name"]].append(_dataset(row))
+            namesakes[row["last_part"]].append(_dataset(row))
         datasets = [_dataset(row) for row in (*orphans, *written)]
         items = [
-            Pair(Named(*row[:3]), Named(*candidate[:3])) for row in orphans for candidate in namesakes[row["bare_name"]]
+            Pair(Named(*row[:3]), Named(*candidate[:3])) for row in orphans for candidate in namesakes[row["last_part"]]
         ]
         return Pairs(items, {dataset.id: dataset for dataset in datasets})
 

@@ -61,15 +61,21 @@ Text = tuple[str, str]  # pattern and canonical
 
 
 class _Choice(NamedTuple):
-    """A pair, the end that both names share, and the texts of rules for it, the narrowest first."""
+    """A pair, the end that both names share but for case, and the texts of rules for it, the narrowest first."""
 
     pair: Pair
     shared: str
+    # How much of it is spelled alike.
+    spelled: int
     texts: tuple[Text, ...]
+
+    @property
+    def likeness(self) -> tuple[int, int]:
+        return len(self.shared), self.spelled
 
 
 def suggest(pairs: Iterable[Pair], patterns: Patterns) -> list[Suggestion]:
-    """One rule for each orphan, those that resolve the most first."""
+    """One rule for each orphan, the surest first, and of those the ones that resolve the most."""
     choices: dict[Named, list[_Choice]] = defaultdict(list)
     for pair in sorted(pairs):
         choices[pair.orphan].append(_choice(pair))
@@ -84,7 +90,12 @@ def suggest(pairs: Iterable[Pair], patterns: Patterns) -> list[Suggestion]:
                 chosen[text].append(choice)
                 break
     made = [_suggestion(rule, chosen[text], choices) for text, rule in rules.items() if rule and text in chosen]
-    return sorted(made, key=lambda each: (-len(each.pairs), each.rule.pattern, each.rule.canonical))
+    return sorted(made, key=_place)
+
+
+def _place(suggestion: Suggestion) -> tuple[int, int, str, str]:
+    surer = list(Confidence).index(suggestion.confidence)
+    return surer, -len(suggestion.pairs), suggestion.rule.pattern, suggestion.rule.canonical
 
 
 def _resolved(orphans: Iterable[Sequence[_Choice]]) -> dict[Text, int]:
@@ -101,7 +112,7 @@ def _resolved(orphans: Iterable[Sequence[_Choice]]) -> dict[Text, int]:
 def _ranked(choices: Sequence[_Choice], resolves: Mapping[Text, int]) -> list[tuple[Text, _Choice]]:
     """The candidates that are most alike first, by the rule that resolves the most; of equal rules the narrowest."""
     ranked = [
-        ((-len(choice.shared), -resolves[text], place, choice.pair.candidate), text, choice)
+        ((*(-size for size in choice.likeness), -resolves[text], place, choice.pair.candidate), text, choice)
         for choice in choices
         for place, text in enumerate(choice.texts)
         if text in resolves
@@ -111,14 +122,16 @@ def _ranked(choices: Sequence[_Choice], resolves: Mapping[Text, int]) -> list[tu
 
 def _choice(pair: Pair) -> _Choice:
     """Rules for the two alone, for a schema or folder, for all that they share."""
-    shared = shared_end(pair.orphan.name, pair.candidate.name)
+    orphan, candidate = pair.orphan.name, pair.candidate.name
+    spelled = shared_end(orphan, candidate)
+    shared = orphan[len(orphan) - len(shared_end(orphan.lower(), candidate.lower())) :]
     texts = []
-    for kept in dict.fromkeys(("", last_part(shared), shared)):
+    for kept in dict.fromkeys(("", last_part(spelled), spelled)):
         variable = "" if not kept else "{name*}" if "/" in kept else "{name}"
         text = pair.orphan.urn.removesuffix(kept) + variable, pair.candidate.urn.removesuffix(kept) + variable
         if max(map(len, text)) <= MAX_TEXT:
             texts.append(text)
-    return _Choice(pair, shared, tuple(texts))
+    return _Choice(pair, shared, len(spelled), tuple(texts))
 
 
 def shared_end(one: str, other: str) -> str:
@@ -148,9 +161,14 @@ def _joins(rule: AliasRule, pair: Pair, patterns: Patterns) -> bool:
 
 def _suggestion(rule: AliasRule, group: Sequence[_Choice], choices: Mapping[Named, Sequence[_Choice]]) -> Suggestion:
     pairs = tuple(choice.pair for choice in group)
-    rivals = max(sum(other.shared == choice.shared for other in choices[choice.pair.orphan]) for choice in group) - 1
+    alike = (sum(other.likeness == choice.likeness for other in choices[choice.pair.orphan]) for choice in group)
+    rivals = max(alike) - 1
     is_same = all(pair.orphan.name == pair.candidate.name for pair in pairs)
+    # Many databases make no difference.
+    but_for_case = "" if all(choice.spelled == len(choice.shared) for choice in group) else " but for case"
+    is_same = is_same or all(pair.orphan.urn.lower() == pair.candidate.urn.lower() for pair in pairs)
     likeness = f"both are named {pairs[0].orphan.name!r}" if is_same else f"both names end in {group[0].shared!r}"
+    likeness += but_for_case
     if rivals:
         others = "another written dataset" if rivals == 1 else f"{rivals} other written datasets"
         return Suggestion(rule, pairs, Confidence.low, f"{likeness}, like {others}")

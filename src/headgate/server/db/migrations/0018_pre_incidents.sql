@@ -72,19 +72,24 @@ CREATE TABLE incident_symptoms (
   severity          text NOT NULL CHECK (severity IN ('INFO', 'WARNING', 'CRITICAL')),
   sentence          text NOT NULL,
   root_cause        text,
+  confidence        real NOT NULL DEFAULT 0,
   observed_at       timestamptz NOT NULL,
   last_observed_at  timestamptz NOT NULL,
   count             integer NOT NULL DEFAULT 1,
   cleared_at        timestamptz,
-  created_at        timestamptz NOT NULL DEFAULT now(),
+  is_news           boolean NOT NULL DEFAULT true,
+  created_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
   PRIMARY KEY (organization_id, id),
   FOREIGN KEY (organization_id, incident_id) REFERENCES incidents ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED
 ) WITH (fillfactor = 80);
 COMMENT ON COLUMN incident_symptoms.key IS 'What is wrong, however often it is seen';
 COMMENT ON COLUMN incident_symptoms.job_id IS 'Of the producing run, or of the run that failed';
 COMMENT ON COLUMN incident_symptoms.root_cause IS 'What caused this one, in a sentence';
+COMMENT ON COLUMN incident_symptoms.confidence IS 'How sure that is';
 COMMENT ON COLUMN incident_symptoms.count IS 'How often it was seen on what the same run had produced';
 COMMENT ON COLUMN incident_symptoms.cleared_at IS 'When it was seen to be well again, or somebody said so';
+COMMENT ON COLUMN incident_symptoms.is_news IS 'Whether alerts were let know of it';
+COMMENT ON COLUMN incident_symptoms.created_at IS 'By the clock: those of one transaction are told in this order';
 -- Seen again on what the same run has produced it is a retry; on that of another run it is another symptom.
 CREATE UNIQUE INDEX incident_symptoms_identity ON incident_symptoms
   (organization_id, incident_id, key,
@@ -101,7 +106,7 @@ CREATE TABLE incident_events (
   organization_id  uuid NOT NULL,
   id               bigint GENERATED ALWAYS AS IDENTITY,
   incident_id      uuid NOT NULL,
-  at               timestamptz NOT NULL DEFAULT now(),
+  at               timestamptz NOT NULL DEFAULT clock_timestamp(),
   actor            text NOT NULL,
   kind             text NOT NULL,
   detail           jsonb NOT NULL DEFAULT '{}',
@@ -376,6 +381,13 @@ CREATE FUNCTION end_of_metric(p_state text) RETURNS text
                         ELSE 'the metric is back to normal' END
   $$;
 
+-- Whether somebody's clock is ahead of ours, by more than clocks are apart.
+CREATE FUNCTION is_ahead(p_at timestamptz) RETURNS boolean
+  LANGUAGE sql STABLE PARALLEL SAFE
+  AS $$
+    SELECT p_at > now() + interval '5 minutes'
+  $$;
+
 -- Since when, after a moment, what a symptom says is no longer so, and how that is known; NULL while it is. A few
 -- look-ups by key each.
 CREATE FUNCTION symptom_end(
@@ -385,8 +397,9 @@ CREATE FUNCTION symptom_end(
   AS $$
 #variable_conflict use_column
 DECLARE
-  v_anomaly anomalies;
-  v_name    text;
+  v_anomaly  anomalies;
+  v_name     text;
+  v_is_ahead boolean;
 BEGIN
   IF p_symptom.anomaly_id IS NOT NULL THEN
     SELECT a.* INTO v_anomaly
@@ -410,8 +423,24 @@ BEGIN
        AND t.test_key = p_symptom.test_key AND t.observed_at > p_after
        AND t.status = 'passed'
        AND (r.run_id IS NULL OR r.ended_at IS NOT NULL)
+       -- A pass that a clock ahead of ours has told of before is none of this failure.
+       AND (NOT is_ahead(t.observed_at) OR t.created_at > p_symptom.created_at)
      ORDER BY t.observed_at
      LIMIT 1;
+    -- A failure that such a clock has told of: what came in after it counts.
+    IF at IS NULL AND is_ahead(p_after) THEN
+      SELECT t.observed_at, 'the test passes again'
+        INTO at, reason
+        FROM (SELECT x.status, x.observed_at, x.created_at
+                FROM test_results x
+               WHERE x.organization_id = p_organization AND x.dataset_id = p_symptom.dataset_id
+                 AND x.test_key = p_symptom.test_key
+               ORDER BY x.created_at DESC
+               LIMIT 1) t
+        JOIN incidents i ON i.organization_id = p_organization AND i.id = p_symptom.incident_id
+       WHERE t.status = 'passed'
+         AND t.created_at > greatest(p_symptom.created_at, i.reopened_at);
+    END IF;
   ELSIF p_symptom.type = 'TestFailed' THEN
     SELECT t.observed_at, 'the test passes again'
       INTO at, reason
@@ -435,10 +464,34 @@ BEGIN
      WHERE s.organization_id = p_organization AND s.run_id = p_symptom.run_id;
   ELSIF p_symptom.type = 'FreshnessMissed' THEN
     -- By the runs: when a use was last seen is written a little later.
-    SELECT max(b.ended_at), 'the dataset was written'
-      INTO at, reason
+    SELECT max(w.at) FILTER (WHERE w.at > p_after), 'the dataset was written', bool_or(b.ended_at > w.at)
+      INTO at, reason, v_is_ahead
       FROM runs_behind(p_organization, ARRAY[p_symptom.dataset_id], ARRAY['infinity'::timestamptz]) b
-     WHERE b.state = 'COMPLETE' AND b.ended_at > p_after;
+      JOIN job_runs r ON r.organization_id = p_organization AND r.run_id = b.run_id
+     CROSS JOIN LATERAL (SELECT written_at(r.ended_at, r.updated_at) AS at) w
+     WHERE b.state = 'COMPLETE';
+    -- A run with a time ahead of ours hides those of its job that came after it.
+    IF at IS NULL AND v_is_ahead THEN
+      SELECT max(w.at)
+        INTO at
+        FROM unnest(latest_writes(p_organization, p_symptom.dataset_id)) AS w (at)
+       WHERE w.at > p_after;
+    END IF;
+    -- A write that nobody knew of when one was missing: it had ended in time, and its event was late. What was observed
+    -- was not so even then; whatever is missing since is another lapse.
+    IF at IS NULL AND v_anomaly.source = 'detector' THEN
+      SELECT p_after,
+             format('the write was heard of late: it had ended at %s UTC, before it was due',
+                    to_char(b.ended_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI'))
+        INTO at, reason
+        FROM runs_behind(p_organization, ARRAY[p_symptom.dataset_id], ARRAY[v_anomaly.observed_at]) b
+        JOIN job_runs r ON r.organization_id = p_organization AND r.run_id = b.run_id
+       WHERE b.state = 'COMPLETE'
+         AND b.ended_at > (v_anomaly.actual_value ->> 'last_write_at')::timestamptz
+         AND r.updated_at > p_after
+       ORDER BY b.ended_at DESC
+       LIMIT 1;
+    END IF;
   ELSIF p_symptom.type IN ('RunFailed', 'StuckRun') THEN
     SELECT r.ended_at, CASE WHEN r.run_id = p_symptom.run_id THEN 'the run has ended' ELSE 'the job completed' END
       INTO at, reason
@@ -457,6 +510,21 @@ BEGIN
        WHERE r.state = 'COMPLETE'
          AND r.ended_at > p_after
        ORDER BY r.ended_at
+       LIMIT 1;
+    END IF;
+    IF at IS NULL AND is_ahead(p_after) THEN
+      SELECT r.ended_at, 'the job completed'
+        INTO at, reason
+        FROM (SELECT x.state, x.ended_at, x.created_at
+                FROM job_runs x
+               WHERE x.organization_id = p_organization AND x.job_id = p_symptom.job_id
+                 AND x.started_at > p_symptom.created_at - interval '1 day'
+               ORDER BY x.started_at
+               LIMIT 200) r
+        JOIN incidents i ON i.organization_id = p_organization AND i.id = p_symptom.incident_id
+       WHERE r.state = 'COMPLETE'
+         AND r.created_at > greatest(p_symptom.created_at, i.reopened_at)
+       ORDER BY r.created_at
        LIMIT 1;
     END IF;
   ELSIF v_anomaly.metric IN ('duration_ms', 'rows_quarantined') THEN
@@ -564,14 +632,29 @@ $$;
 CREATE FUNCTION follow_incident_datasets() RETURNS trigger
   LANGUAGE plpgsql
   AS $$
+DECLARE
+  v_both uuid[] := ARRAY[coalesce(NEW.merged_into, OLD.merged_into), NEW.id];
 BEGIN
-  PERFORM carry_incidents(NEW.organization_id, coalesce(NEW.merged_into, OLD.merged_into), NEW.id,
-                          NEW.merged_into IS NULL);
+  PERFORM carry_incidents(NEW.organization_id, v_both[1], NEW.id, NEW.merged_into IS NULL);
+  -- Who had produced what failed may be another one now. It is looked for when all has moved.
+  PERFORM enqueue_tasks(NEW.organization_id, ARRAY['CORRELATE'], ARRAY['DATASET'], ARRAY[v_both[1]::text],
+                        ARRAY[content_hash('merged', NEW.id::text, clock_timestamp()::text)], ARRAY[''],
+                        ARRAY[jsonb_build_object('kind', 'merged', 'dataset_ids', v_both)::text], ARRAY[60],
+                        ARRAY[0::double precision])
+    WHERE EXISTS (SELECT
+                    FROM incident_symptoms s
+                   WHERE s.organization_id = NEW.organization_id
+                     AND s.dataset_id = ANY (v_both)
+                     AND s.type = 'TestFailed'
+                     AND s.cleared_at IS NULL);
   RETURN NULL;
 END
 $$;
 CREATE TRIGGER datasets_merged_incidents AFTER UPDATE OF merged_into ON datasets
   FOR EACH ROW WHEN (OLD.merged_into IS DISTINCT FROM NEW.merged_into) EXECUTE FUNCTION follow_incident_datasets();
+
+-- One table is ORDERS to one tool and orders to the next: an orphan is looked for in whatever case.
+CREATE INDEX datasets_folded_name ON datasets (organization_id, lower(bare_name)) WHERE merged_into IS NULL;
 
 -- What lists of datasets show of incidents ------------------------------------------------------------
 

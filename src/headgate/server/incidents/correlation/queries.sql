@@ -1,11 +1,3 @@
--- name: hold_names
--- Keeps datasets from being merged away until the transaction ends. What is small is not worth compiling, either.
-SELECT pg_advisory_xact_lock_shared(merge_lock($1)), set_config('jit', 'off', true);
-
--- name: lock_incidents
--- Until the end of the transaction nobody else changes incidents of the organisation: one problem makes one incident.
-SELECT pg_advisory_xact_lock(hashtextextended(concat('headgate.incidents:', $1::uuid), 0));
-
 -- name: get_run
 -- A run, what it was to a pipeline, and what its job wrote last: a run that fails may never say what it would have.
 SELECT r.run_id, r.job_id, j.namespace AS job_namespace, j.name AS job_name, r.state, r.started_at, r.ended_at,
@@ -48,6 +40,7 @@ SELECT t.dataset_id, t.job_id AS test_job_id, t.test_key, t.name, t.column_name,
                         AND x.test_key = t.test_key
                         AND x.observed_at > t.observed_at
                         AND x.status = 'passed'
+                        AND (NOT is_ahead(x.observed_at) OR x.created_at > t.created_at)
                       ORDER BY x.observed_at
                       LIMIT 1) l ON true
  ORDER BY t.observed_at, t.name, t.column_name, t.dataset_id, t.test_key;
@@ -65,23 +58,6 @@ SELECT t.dataset_id, d.name AS dataset_name, count(*) AS failures
  GROUP BY t.dataset_id, d.name
  ORDER BY d.name, t.dataset_id;
 
--- name: list_passed_symptoms
--- Open symptoms of tests that a run (of a dataset, without a run) has seen pass.
-SELECT s.id
-  FROM (SELECT x.dataset_id, x.test_key
-          FROM test_results x
-         WHERE x.organization_id = $1
-           AND x.run_id = $2
-           AND ($3::uuid IS NULL OR x.dataset_id = $3)
-           AND x.status = 'passed'
-         LIMIT 10000) t
- CROSS JOIN LATERAL (SELECT x.id
-                       FROM incident_symptoms x
-                      WHERE x.organization_id = $1
-                        AND x.key = concat('test:', t.dataset_id, ':', t.test_key)
-                        AND x.cleared_at IS NULL
-                     OFFSET 0) s;
-
 -- name: has_failed_tests
 -- Whether failed tests say what is wrong with a run: any of a test run, else errors on what it has not written itself.
 SELECT EXISTS (SELECT
@@ -92,10 +68,11 @@ SELECT EXISTS (SELECT
                   AND ($3 OR (t.severity = 'error' AND t.dataset_id IS NOT NULL AND t.dataset_id <> ALL ($4::uuid[]))));
 
 -- name: get_anomaly
--- An anomaly with the names of its dataset and job.
+-- An anomaly with the names of its dataset and job, and whether the run that tells of the dataset has only read it.
 SELECT a.id, a.dataset_id, d.name AS dataset_name, a.job_uuid AS job_id, a.run_id, a.anomaly_type, a.severity, a.metric,
        a.column_name, a.partition_key, a.observed_at, a.description, a.status, a.occasion, a.incident_id,
-       r.job_id AS run_job_id
+       r.job_id AS run_job_id,
+       coalesce(a.dataset_id = ANY (r.input_ids) AND a.dataset_id <> ALL (r.output_ids), false) AS is_reader
   FROM anomalies a
   LEFT JOIN datasets d ON d.organization_id = $1 AND d.id = a.dataset_id
   LEFT JOIN job_runs r ON r.organization_id = $1 AND r.run_id = a.run_id
@@ -122,51 +99,6 @@ UPDATE anomalies
    AND id = $2
    AND incident_id IS NULL
 RETURNING id;
-
--- name: resolve_anomalies
--- Anomalies that are well again, each for its reason.
-UPDATE anomalies a
-   SET status = 'RESOLVED',
-       resolved_at = now(),
-       resolved_by = $4,
-       resolution_notes = u.reason,
-       changes = with_change(a.changes, $4, a.status, 'RESOLVED', u.reason),
-       updated_at = now()
-  FROM unnest($2::uuid[], $3::text[]) AS u (id, reason)
- WHERE a.organization_id = $1
-   AND a.id = u.id
-   AND a.status IN ('OPEN', 'ALERTED', 'ACKNOWLEDGED');
-
--- name: resolve_anomalies_of
--- Incidents that ended take what is left of their anomalies with them, each for its reason.
-UPDATE anomalies a
-   SET status = 'RESOLVED',
-       resolved_at = now(),
-       resolved_by = $4,
-       resolution_notes = u.reason,
-       changes = with_change(a.changes, $4, a.status, 'RESOLVED', u.reason),
-       updated_at = now()
-  FROM unnest($2::uuid[], $3::text[]) AS u (incident_id, reason)
- WHERE a.organization_id = $1
-   AND a.incident_id = u.incident_id
-   AND a.status IN ('OPEN', 'ALERTED', 'ACKNOWLEDGED');
-
--- name: reopen_anomalies
--- An incident that goes on takes the anomalies of its open symptoms with it; a false alarm stays one.
-UPDATE anomalies a
-   SET status = 'OPEN',
-       resolved_at = NULL,
-       resolved_by = NULL,
-       resolution_notes = NULL,
-       changes = with_change(a.changes, $4, a.status, 'OPEN', $3),
-       updated_at = now()
-  FROM incident_symptoms s
- WHERE s.organization_id = $1
-   AND s.incident_id = $2
-   AND s.cleared_at IS NULL
-   AND a.organization_id = $1
-   AND a.id = s.anomaly_id
-   AND a.status = 'RESOLVED';
 
 -- name: find_key
 -- The symptom of this key that a new one goes with: of an incident that goes on, else of the one that ended last.
@@ -225,20 +157,20 @@ SELECT i.id
  LIMIT 1;
 
 -- name: insert_incident
--- Opens an incident under the next number of the organisation.
+-- Opens an incident under the next number of the organisation, never later than now by whoever's clock.
 INSERT INTO incidents (organization_id, number, title, severity, kind, dataset_id, column_name, job_id, run_id,
                        opened_at, last_seen_at, root_cause, cause, confidence, cause_run_id, cause_job_id,
                        cause_dataset_id, is_orphan)
 SELECT $1, coalesce((SELECT max(n.number) FROM incidents n WHERE n.organization_id = $1), 0) + 1, $2, $3, $4, $5, $6,
-       $7, $8, $9, $9, $10, $11::jsonb, $12, $13, $14, $15, $16
+       $7, $8, least($9, now()), least($9, now()), $10, $11::jsonb, $12, $13, $14, $15, $16
 RETURNING id;
 
 -- name: insert_symptom
 -- Adds a symptom to an incident; no row if it has it.
 INSERT INTO incident_symptoms (organization_id, incident_id, type, key, dataset_id, column_name, job_id, run_id,
                                producing_run_id, anomaly_id, test_key, test_name, test_status, severity, sentence,
-                               root_cause, observed_at, last_observed_at, cleared_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $17, $18)
+                               root_cause, confidence, observed_at, last_observed_at, cleared_at, is_news)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $18, $19, $20)
 ON CONFLICT DO NOTHING
 RETURNING id;
 
@@ -257,7 +189,7 @@ UPDATE incident_symptoms
 -- name: touch_incident
 -- An incident was seen again, as bad as this.
 UPDATE incidents
-   SET last_seen_at = greatest(last_seen_at, $3),
+   SET last_seen_at = greatest(last_seen_at, least($3, now())),
        opened_at = least(opened_at, $3),
        severity = CASE WHEN severity = 'CRITICAL' OR $4 = 'CRITICAL' THEN 'CRITICAL'
                        WHEN severity = 'WARNING' OR $4 = 'WARNING' THEN 'WARNING' ELSE 'INFO' END,
@@ -294,29 +226,6 @@ ON CONFLICT (organization_id, run_id, incident_id) DO UPDATE
  WHERE array_position(ARRAY['own', 'above', 'upstream'], EXCLUDED.role)
        < array_position(ARRAY['own', 'above', 'upstream'], t.role);
 
--- name: insert_event
--- What happened to an incident, and who did it.
-INSERT INTO incident_events (organization_id, incident_id, actor, kind, detail)
-VALUES ($1, $2, $3, $4, $5::jsonb)
-RETURNING id;
-
--- name: count_event
--- What happened not long before has happened once more; no row if it is the first time.
-UPDATE incident_events e
-   SET detail = e.detail || $5::jsonb
-                || jsonb_build_object('count', coalesce((e.detail ->> 'count')::integer, 1) + 1)
- WHERE e.organization_id = $1
-   AND e.id = (SELECT x.id
-                 FROM incident_events x
-                WHERE x.organization_id = $1
-                  AND x.incident_id = $2
-                  AND x.kind = $3
-                  AND x.detail ->> 'key' = $4
-                  AND x.at > now() - $6::interval
-                ORDER BY x.id DESC
-                LIMIT 1)
-RETURNING e.id, e.detail ->> 'count' AS count;
-
 -- name: get_telling_symptom
 -- The symptom that an incident is told by; of those of the same run the first that failed outright.
 SELECT s.*, d.name AS dataset_name, d.namespace AS dataset_namespace
@@ -329,171 +238,6 @@ SELECT s.*, d.name AS dataset_name, d.namespace AS dataset_namespace
           s.type IN ('TestFailed', 'RunFailed') DESC, s.created_at, s.observed_at, s.id
  LIMIT 1;
 
--- name: list_open_symptoms
--- Open symptoms on a job or on some datasets.
-(SELECT s.id
-   FROM incident_symptoms s
-  WHERE s.organization_id = $1
-    AND s.job_id = $2
-    AND s.cleared_at IS NULL
-  LIMIT 1000)
-UNION
-(SELECT s.id
-   FROM incident_symptoms s
-  WHERE s.organization_id = $1
-    AND s.dataset_id = ANY ($3::uuid[])
-    AND s.cleared_at IS NULL
-  LIMIT 1000);
-
--- name: list_some_open_symptoms
--- The oldest and the newest of the open symptoms, so many of each.
-(SELECT s.id
-   FROM incident_symptoms s
-  WHERE s.organization_id = $1
-    AND s.cleared_at IS NULL
-  ORDER BY s.created_at
-  LIMIT $2)
-UNION
-(SELECT s.id
-   FROM incident_symptoms s
-  WHERE s.organization_id = $1
-    AND s.cleared_at IS NULL
-  ORDER BY s.created_at DESC
-  LIMIT $2);
-
--- name: list_symptoms_of_anomaly
--- Open symptoms that an anomaly is.
-SELECT s.id
-  FROM anomalies a
- CROSS JOIN LATERAL (SELECT x.id
-                       FROM incident_symptoms x
-                      WHERE x.organization_id = $1
-                        AND x.incident_id = a.incident_id
-                        AND x.anomaly_id = a.id
-                        AND x.cleared_at IS NULL
-                     OFFSET 0) s
- WHERE a.organization_id = $1
-   AND a.id = $2;
-
--- name: find_ends
--- Symptoms that are well again, since when, and how that is known.
-SELECT s.id, s.incident_id, s.anomaly_id, e.at, e.reason
-  FROM incident_symptoms s
-  JOIN incidents i ON i.organization_id = $1 AND i.id = s.incident_id
- CROSS JOIN LATERAL (SELECT greatest(s.last_observed_at, i.reopened_at) AS at) a
- CROSS JOIN LATERAL symptom_end($1, s, a.at) e
- WHERE s.organization_id = $1
-   AND s.id = ANY ($2::uuid[])
-   AND s.cleared_at IS NULL
-   AND e.at IS NOT NULL;
-
--- name: clear_symptoms
--- Symptoms that are well again since given moments.
-UPDATE incident_symptoms s
-   SET cleared_at = u.at
-  FROM unnest($2::uuid[], $3::timestamptz[]) AS u (id, at)
- WHERE s.organization_id = $1
-   AND s.id = u.id;
-
--- name: list_ended_incidents
--- Of these incidents those that go on and have no open symptom left, with when the last one was well.
-SELECT i.id, i.status, (SELECT max(x.cleared_at)
-                          FROM incident_symptoms x
-                         WHERE x.organization_id = $1
-                           AND x.incident_id = i.id) AS ended_at
-  FROM incidents i
- WHERE i.organization_id = $1
-   AND i.id = ANY ($2::uuid[])
-   AND i.status <> 'resolved'
-   AND NOT EXISTS (SELECT
-                     FROM incident_symptoms x
-                    WHERE x.organization_id = $1
-                      AND x.incident_id = i.id
-                      AND x.cleared_at IS NULL);
-
--- name: resolve_incident
--- Ends an incident.
-UPDATE incidents
-   SET status = 'resolved',
-       resolved_at = $3,
-       resolved_by = $4,
-       resolution = $5,
-       muted_until = NULL,
-       updated_at = now()
- WHERE organization_id = $1
-   AND id = $2;
-
--- name: clear_incident
--- What is left open of an incident counts as well.
-UPDATE incident_symptoms
-   SET cleared_at = $3
- WHERE organization_id = $1
-   AND incident_id = $2
-   AND cleared_at IS NULL;
-
--- name: reopen_incident
--- An incident goes on.
-UPDATE incidents
-   SET status = 'open',
-       resolved_at = NULL,
-       resolved_by = NULL,
-       resolution = NULL,
-       muted_until = NULL,
-       acknowledged_at = NULL,
-       acknowledged_by = NULL,
-       reopened_at = $3,
-       updated_at = now()
- WHERE organization_id = $1
-   AND id = $2;
-
--- name: unclear_incident
--- The symptoms of an incident are open again, at most the latest of each key.
-UPDATE incident_symptoms s
-   SET cleared_at = NULL
-  FROM (SELECT DISTINCT ON (x.key) x.id
-          FROM incident_symptoms x
-         WHERE x.organization_id = $1
-           AND x.incident_id = $2
-         ORDER BY x.key, x.last_observed_at DESC) l
- WHERE s.organization_id = $1
-   AND s.id = l.id;
-
--- name: list_mutes_over
--- Muted incidents whose time is over, and whether anything is still open.
-SELECT i.id
-  FROM incidents i
- WHERE i.organization_id = $1
-   AND i.status = 'muted'
-   AND i.muted_until <= now()
- ORDER BY i.muted_until
- LIMIT 500;
-
--- name: unmute_incident
--- A muted incident is as it was before.
-UPDATE incidents
-   SET status = CASE WHEN acknowledged_at IS NULL THEN 'open' ELSE 'acknowledged' END,
-       muted_until = NULL,
-       updated_at = now()
- WHERE organization_id = $1
-   AND id = $2
-   AND status = 'muted';
-
--- name: delete_paths
--- Nothing joins an incident that has ended.
-DELETE FROM incident_paths p
- WHERE p.organization_id = $1
-   AND p.incident_id = $2;
-
--- name: restore_paths
--- The runs of an incident's own symptoms, for one that goes on again.
-INSERT INTO incident_paths (organization_id, run_id, incident_id, role)
-SELECT DISTINCT s.organization_id, coalesce(s.producing_run_id, s.run_id), s.incident_id, 'own'
-  FROM incident_symptoms s
- WHERE s.organization_id = $1
-   AND s.incident_id = $2
-   AND coalesce(s.producing_run_id, s.run_id) IS NOT NULL
-ON CONFLICT DO NOTHING;
-
 -- name: list_path_symptoms
 -- Symptoms of an incident, open ones and the latest first, to find the runs on its path again.
 SELECT s.*, d.name AS dataset_name
@@ -503,32 +247,6 @@ SELECT s.*, d.name AS dataset_name
    AND s.incident_id = $2
  ORDER BY s.cleared_at IS NULL DESC, s.last_observed_at DESC, s.id
  LIMIT $3;
-
--- name: list_revived_symptoms
--- Symptoms that an anomaly was until somebody resolved it, if nothing else was said of them since.
-SELECT s.id, s.incident_id, i.status
-  FROM incident_symptoms s
-  JOIN incidents i ON i.organization_id = $1 AND i.id = s.incident_id
- CROSS JOIN LATERAL (SELECT e.detail ->> 'reason' AS reason
-                       FROM incident_events e
-                      WHERE e.organization_id = $1
-                        AND e.incident_id = s.incident_id
-                        AND e.kind = 'symptom_cleared'
-                        AND e.detail ->> 'symptom_id' = s.id::text
-                      ORDER BY e.id DESC
-                      LIMIT 1) c
- WHERE s.organization_id = $1
-   AND s.incident_id = $3
-   AND s.anomaly_id = $2
-   AND s.cleared_at IS NOT NULL
-   AND c.reason = ANY ($4::text[]);
-
--- name: unclear_symptoms
--- Symptoms that are open again.
-UPDATE incident_symptoms
-   SET cleared_at = NULL
- WHERE organization_id = $1
-   AND id = ANY ($2::uuid[]);
 
 -- name: get_state
 -- How an incident stands.
@@ -548,70 +266,6 @@ SELECT u.id AS run_id
                       WHERE x.id IS NOT NULL) u
  WHERE r.organization_id = $1
    AND r.run_id = $2;
-
--- name: move_symptoms
--- Symptoms of an incident, all or some, become another's; what that has already stays where it is.
-UPDATE incident_symptoms s
-   SET incident_id = $3
- WHERE s.organization_id = $1
-   AND s.incident_id = $2
-   AND ($4::uuid[] IS NULL OR s.id = ANY ($4))
-   AND NOT EXISTS (SELECT
-                     FROM incident_symptoms k
-                    WHERE k.organization_id = $1
-                      AND k.incident_id = $3
-                      AND k.key = s.key
-                      AND coalesce(k.producing_run_id, k.run_id)
-                          IS NOT DISTINCT FROM coalesce(s.producing_run_id, s.run_id))
-RETURNING s.id, s.anomaly_id;
-
--- name: move_paths
--- The runs on the path of an incident are on another's.
-INSERT INTO incident_paths (organization_id, run_id, incident_id, role)
-SELECT p.organization_id, p.run_id, $3::uuid, p.role
-  FROM incident_paths p
- WHERE p.organization_id = $1
-   AND p.incident_id = $2
-ON CONFLICT DO NOTHING;
-
--- name: move_anomalies
--- Anomalies of an incident are another's.
-UPDATE anomalies
-   SET incident_id = $3
- WHERE organization_id = $1
-   AND id = ANY ($2::uuid[]);
-
--- name: move_left_anomalies
--- What is left of the anomalies of an incident is another's.
-UPDATE anomalies
-   SET incident_id = $3
- WHERE organization_id = $1
-   AND incident_id = $2;
-
--- name: mark_merged
--- Says where an incident went.
-UPDATE incidents
-   SET merged_into = $3,
-       updated_at = now()
- WHERE organization_id = $1
-   AND id = $2;
-
--- name: sum_up_incident
--- When an incident began and was last seen, and how bad it is, by its symptoms.
-UPDATE incidents i
-   SET opened_at = s.opened_at,
-       last_seen_at = s.last_seen_at,
-       severity = s.severity,
-       updated_at = now()
-  FROM (SELECT min(x.observed_at) AS opened_at, max(x.last_observed_at) AS last_seen_at,
-               CASE WHEN bool_or(x.severity = 'CRITICAL') THEN 'CRITICAL'
-                    WHEN bool_or(x.severity = 'WARNING') THEN 'WARNING' ELSE 'INFO' END AS severity
-          FROM incident_symptoms x
-         WHERE x.organization_id = $1
-           AND x.incident_id = $2
-        HAVING count(*) > 0) s
- WHERE i.organization_id = $1
-   AND i.id = $2;
 
 -- name: list_misplaced
 -- Open symptoms of tests on some datasets that another run had produced by then than was known at the time.
@@ -663,10 +317,11 @@ SELECT s.*, d.name AS dataset_name
 -- name: explain_symptom
 -- What caused a symptom, as far as is known by now.
 UPDATE incident_symptoms
-   SET root_cause = $3
+   SET root_cause = $3,
+       confidence = $4
  WHERE organization_id = $1
    AND id = $2
-   AND root_cause IS DISTINCT FROM $3;
+   AND (root_cause, confidence) IS DISTINCT FROM ($3, $4::real);
 
 -- name: list_kin
 -- Runs with how they ended and what had started them.
@@ -689,7 +344,8 @@ UPDATE incidents i
        is_orphan = s.type = 'TestFailed' AND s.dataset_id IS NOT NULL AND s.producing_run_id IS NULL,
        updated_at = now()
   FROM incident_symptoms s
- CROSS JOIN LATERAL (SELECT coalesce(s.producing_run_id, CASE WHEN s.type <> 'TestFailed' THEN s.run_id END) AS run_id) o
+ CROSS JOIN LATERAL (SELECT coalesce(s.producing_run_id,
+                                     CASE WHEN s.type IN ('RunFailed', 'GateBlocked') THEN s.run_id END) AS run_id) o
  WHERE s.organization_id = $1
    AND s.id = $3
    AND i.organization_id = $1
@@ -699,7 +355,8 @@ UPDATE incidents i
 -- The first symptom of an incident, and whether it has the one that it is told by.
 SELECT s.id, bool_or(s.type = i.kind AND s.dataset_id IS NOT DISTINCT FROM i.dataset_id
                      AND s.column_name IS NOT DISTINCT FROM i.column_name
-                     AND coalesce(s.producing_run_id, CASE WHEN s.type <> 'TestFailed' THEN s.run_id END)
+                     AND coalesce(s.producing_run_id,
+                                  CASE WHEN s.type IN ('RunFailed', 'GateBlocked') THEN s.run_id END)
                          IS NOT DISTINCT FROM i.run_id
                      AND s.sentence = i.title) OVER () AS is_told
   FROM incident_symptoms s
@@ -751,32 +408,6 @@ SELECT i.id
                       AND p.incident_id = i.id)
  ORDER BY i.opened_at, i.number
  LIMIT $4;
-
--- name: delete_old_incidents
--- Incidents that ended and were not changed since a time, with all that is kept of them.
-WITH gone AS (
-  -- Not the last one, whose number the next one goes by.
-  SELECT i.id
-    FROM incidents i
-   WHERE i.organization_id = $1
-     AND i.status = 'resolved'
-     AND i.updated_at < $2
-     AND i.number < (SELECT max(n.number) FROM incidents n WHERE n.organization_id = $1)
-   ORDER BY i.updated_at
-   LIMIT $3
-),
-unlinked AS (
-  UPDATE anomalies a
-     SET incident_id = NULL
-    FROM gone g
-   WHERE a.organization_id = $1
-     AND a.incident_id = g.id
-)
-DELETE FROM incidents i
- USING gone g
- WHERE i.organization_id = $1
-   AND i.id = g.id
-RETURNING i.id;
 
 -- name: list_times
 -- When runs ended, or were last heard of, and when anomalies were observed.

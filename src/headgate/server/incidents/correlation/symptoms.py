@@ -19,7 +19,9 @@ from headgate.domain.incident import (
     key_of_stuck,
     key_of_test,
 )
+from headgate.domain.masking import without_credentials
 from headgate.domain.scene import DatasetRef, Failure, JobRef
+from headgate.domain.trace import telling_line
 from headgate.server.db.pool import Connection, Record
 from headgate.server.db.queries import Queries
 from headgate.server.incidents.scene.walk import Observed
@@ -62,7 +64,7 @@ class Symptom:
     @property
     def own_run_id(self) -> UUID | None:
         """The run that produced what is wrong, or that is wrong itself."""
-        return self.producing_run_id or (None if self.type == TEST_FAILED else self.run_id)
+        return self.producing_run_id or (self.run_id if self.is_of_run and self.type != TEST_FAILED else None)
 
     @property
     def is_orphan(self) -> bool:
@@ -81,6 +83,11 @@ class Symptom:
 
 async def get_run(conn: Connection, organization_id: UUID, run_id: UUID) -> Record | None:
     return await conn.fetchrow(Q.get_run, organization_id, run_id)
+
+
+async def times_of(conn: Connection, organization_id: UUID, ids: Sequence[UUID]) -> dict[UUID, datetime]:
+    """When runs ended, or were last heard of, and when anomalies were observed."""
+    return {row["id"]: row["at"] for row in await conn.fetch(Q.list_times, organization_id, ids)}
 
 
 async def failed_tests(
@@ -162,8 +169,8 @@ def _run_sentence(run: Record) -> str:
     end = "was aborted" if run["state"] == "ABORT" else "failed"
     if run["node_status"] == "stopped":
         end = "was stopped by its tests"
-    lines = (run["error"] or "").strip().splitlines()
-    return _cut(f"a run of {run['job_name']} {end}{f': {lines[0]}' if lines else ''}")
+    line = telling_line(run["error"])
+    return _cut(f"a run of {run['job_name']} {end}{f': {line}' if line else ''}")
 
 
 async def anomaly(conn: Connection, organization_id: UUID, anomaly_id: UUID) -> tuple[Record | None, Symptom | None]:
@@ -173,26 +180,33 @@ async def anomaly(conn: Connection, organization_id: UUID, anomaly_id: UUID) -> 
         return row, None
     if row["anomaly_type"] == AnomalyType.SchemaChange and row["severity"] != Severity.CRITICAL:
         return row, None
-    run_id, job_id = row["run_id"], row["job_id"] or row["run_job_id"]
-    producing = run_id
-    if run_id is None and row["dataset_id"] is not None:
+    is_of_run = row["run_id"] is not None and not row["is_reader"]
+    producing, job_id = row["run_id"], row["job_id"] or row["run_job_id"]
+    if not is_of_run and row["dataset_id"] is not None:
+        # Whoever reads a table and says what is in it has not written it.
         found = await conn.fetchrow(Q.find_producing_run, organization_id, row["dataset_id"], row["observed_at"])
+        job_id = None if row["is_reader"] else job_id
         producing, job_id = (found["run_id"], job_id or found["job_id"]) if found else (None, job_id)
     return row, Symptom(
         row["anomaly_type"],
         _anomaly_key(row, job_id),
         row["severity"],
-        _cut(f"{row['dataset_name']}: {row['description']}" if row["dataset_name"] else row["description"]),
+        _anomaly_sentence(row),
         row["observed_at"],
         row["dataset_id"],
         row["dataset_name"],
         row["column_name"],
         job_id,
-        run_id,
+        row["run_id"],
         producing,
         anomaly_id=row["id"],
-        is_of_run=run_id is not None,
+        is_of_run=is_of_run,
     )
+
+
+def _anomaly_sentence(row: Record) -> str:
+    said = without_credentials(row["description"])
+    return _cut(f"{row['dataset_name']}: {said}" if row["dataset_name"] else said)
 
 
 def _anomaly_key(row: Record, job_id: UUID | None) -> str:
@@ -221,7 +235,8 @@ def of_row(row: Record) -> Symptom:
     )
     more: Sequence[str] = ("run_id", "producing_run_id", "anomaly_id", "test_key", "test_name", "test_status")
     values: dict[str, Any] = {name: row[name] for name in (*named, *more)}
-    is_of_run = row["type"] != TEST_FAILED or row["producing_run_id"] == row["run_id"]
+    wrote = row["producing_run_id"] is not None and row["producing_run_id"] == row["run_id"]
+    is_of_run = row["type"] in (RUN_FAILED, GATE_BLOCKED) or wrote
     return Symptom(**values, column=row["column_name"], cleared_at=row["cleared_at"], is_of_run=is_of_run)
 
 

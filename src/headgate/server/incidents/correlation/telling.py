@@ -6,8 +6,7 @@ from uuid import UUID
 
 from headgate.domain.incident import Ended, is_plainer, is_told_by_child, is_told_by_parent
 from headgate.server.db.pool import Connection, Record
-from headgate.server.incidents.correlation.history import Q
-from headgate.server.incidents.correlation.symptoms import RUN_FAILED, Symptom
+from headgate.server.incidents.correlation.symptoms import RUN_FAILED, Q, Symptom
 
 
 class Telling:
@@ -20,6 +19,10 @@ class Telling:
     async def tell_by(self, incident_id: UUID, symptom_id: UUID) -> None:
         """Title, kind, dataset, column, job and run of an incident are those of a symptom."""
         await self._conn.execute(Q.tell_by_symptom, self._organization_id, incident_id, symptom_id)
+
+    async def set_title(self, incident_id: UUID, dataset_id: UUID | None, title: str) -> None:
+        """What an incident that was opened by tests on a dataset is called."""
+        await self._conn.execute(Q.set_title, self._organization_id, incident_id, dataset_id, title)
 
     async def renew(self, incident_id: UUID) -> None:
         """An incident that no longer has the symptom it was told by is told by the first that it has."""

@@ -17,7 +17,7 @@ from headgate.domain import evidence
 from headgate.domain.band import Metric, Point, judge
 from headgate.domain.scene import Evidence, EvidenceKind
 from headgate.server.db.pool import Connection, Record
-from headgate.server.incidents.scene.walk import Place, Q
+from headgate.server.incidents.scene.walk import Place, Q, Run
 
 # What changed stays in force: a change counts for runs of the day after it, too.
 IN_FORCE: Final = timedelta(hours=24)
@@ -62,6 +62,7 @@ class Facts:
         self._observed_at = observed_at
         await self._ends()
         await self._measures()
+        await self._profiles()
         await self._schemas()
         await self._code()
         await self._failed_tests(but_tests_of)
@@ -99,6 +100,11 @@ class Facts:
         link = f"/api/v1/jobs/{place.run.job_id}/runs"
         usual_s, came_at = gaps[len(gaps) // 2], self._made_up_at(place)
         return evidence.run_late(ends[0], expected_by, place.read_at, usual_s, came_at=came_at, link=link)
+
+    def _in_force_until(self, place: Place, run: Run) -> datetime:
+        """How long what a run wrote is what is found there: until the next one ended, at most a day."""
+        end = run.until + IN_FORCE
+        return max(min(self._next_ends.get(place.key, end), end), run.until)
 
     def _made_up_at(self, place: Place) -> datetime | None:
         """When the job of a place completed next, if that was before the failure."""
@@ -140,6 +146,24 @@ class Facts:
             for name, verdict in _decoded(row["verdicts"]).items():
                 self._add(place, _told(name, verdict, _metrics(place), row["measured_at"]))
         await self._judge(unjudged)
+
+    async def _profiles(self) -> None:
+        """What readers found in what was written tells of whoever wrote it; what they find later is of the next run."""
+        asked = [(place, place.run) for place in self._places if place.dataset_id is not None and place.run]
+        rows = await self._fetch(
+            Q.list_profiles,
+            [place.dataset_id for place, _ in asked],
+            [run.run_id for _, run in asked],
+            [run.until for _, run in asked],
+            [min(self._in_force_until(place, run), self._observed_at) for place, run in asked],
+        )
+        for row in rows:
+            place, run = asked[row["place"] - 1]
+            if _tells_all(row):
+                self.measured.add(place.key)
+            for name, verdict in _decoded(row["verdicts"]).items():
+                found = _told(name, verdict, _metrics(place), run.until)
+                self._add(place, found and found._replace(seen_at=row["measured_at"]))
 
     async def _judge(self, unjudged: Sequence[tuple[Place, Record]]) -> None:
         rows = await self._fetch(
@@ -195,10 +219,7 @@ class Facts:
         """Whenever it was tested, it was as bad when it was written; what is tested later is of the next run."""
         asked = [(place, place.run) for place in self._places if place.dataset_id not in (None, but_of) and place.run]
         ids, since = [place.dataset_id for place, _ in asked], [run.until for _, run in asked]
-        until = [
-            max(min(self._next_ends.get(place.key, run.until + IN_FORCE), run.until + IN_FORCE), run.until)
-            for place, run in asked
-        ]
+        until = [self._in_force_until(place, run) for place, run in asked]
         failed: dict[tuple[int, str | None], list[Record]] = defaultdict(list)
         for row in await self._fetch(Q.list_failed_tests, ids, since, until):
             failed[(row["place"] - 1, row["column_name"])].append(row)

@@ -178,6 +178,26 @@ SELECT u.place, m.measured_at, m.direction, m.row_count, m.byte_size, m.columns,
                       LIMIT 20) m
  ORDER BY u.place, m.measured_at;
 
+-- name: list_profiles
+-- What others have found in datasets within given spans, with the verdicts on it.
+SELECT u.place, m.measured_at, m.direction, m.row_count, m.byte_size, m.columns, m.partition_key, m.verdicts
+  FROM unnest($2::uuid[], $3::uuid[], $4::timestamptz[], $5::timestamptz[]) WITH ORDINALITY
+       AS u (dataset_id, run_id, since, until, place)
+ CROSS JOIN LATERAL (SELECT y.*
+                       FROM (SELECT x.measured_at, x.direction, x.row_count, x.byte_size, x.columns, x.partition_key,
+                                    x.verdicts, x.run_id
+                               FROM dataset_metrics x
+                              WHERE x.organization_id = $1
+                                AND x.dataset_id = u.dataset_id
+                                AND x.measured_at BETWEEN u.since AND u.until
+                              ORDER BY x.measured_at
+                              LIMIT 100) y
+                      WHERE y.direction = 'profile'
+                        AND y.run_id IS DISTINCT FROM u.run_id
+                      ORDER BY y.measured_at
+                      LIMIT 20) m
+ ORDER BY u.place, m.measured_at;
+
 -- name: list_earlier_measures
 -- What was measured of datasets before given moments, the latest first.
 SELECT u.place, m.measured_at, m.row_count, m.byte_size, m.columns, m.anomalous

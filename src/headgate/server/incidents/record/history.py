@@ -13,7 +13,7 @@ from headgate.server.db.pool import Connection
 from headgate.server.db.queries import Queries
 from headgate.server.queue import NewTask, content_hash, enqueue
 
-Q = Queries("headgate.server.incidents.correlation")
+Q = Queries("headgate.server.incidents.record")
 
 HEADGATE: Final = "headgate"
 _NOTHING: Final[Mapping[str, Any]] = {}
@@ -58,20 +58,36 @@ class History:
         key = content_hash(symptom_id, *(() if time is None else (time,)))
         await self._enqueue(NewTask("ALERT", "SYMPTOM", str(symptom_id), key, payload=payload))
 
-    async def tell_incident(self, incident_id: UUID, event: str, number: int) -> None:
-        """Let alerts know how an incident went on."""
-        payload = {"incident_id": str(incident_id), "event": event}
+    async def tell_anomaly(self, anomaly_id: UUID, event: str) -> None:
+        """Let alerts know of an anomaly that is no symptom: there may be somebody who asked for such."""
+        payload = {"anomaly_id": str(anomaly_id), "event": event}
+        await self._enqueue(NewTask("ALERT", "ANOMALY", str(anomaly_id), content_hash(anomaly_id), payload=payload))
+
+    async def tell_incident(self, incident_id: UUID, event: str, number: int, *, is_muted: bool = False) -> None:
+        """Let alerts know how an incident went on; of one that is muted they keep that nobody was told."""
+        payload = {"incident_id": str(incident_id), "event": event} | ({"is_muted": True} if is_muted else {})
         key = content_hash(incident_id, event, number)
         await self._enqueue(NewTask("ALERT", "INCIDENT", str(incident_id), key, payload=payload))
 
-    async def resolve(self, incident_id: UUID, at: datetime, reason: str | None, actor: str, *, is_news: bool) -> None:
+    async def resolve(
+        self,
+        incident_id: UUID,
+        at: datetime,
+        reason: str | None,
+        actor: str,
+        *,
+        is_news: bool,
+        was_muted: bool = False,
+    ) -> None:
         """End an incident; nothing joins it any more."""
         own = (self._organization_id, incident_id)
         await self._conn.execute(Q.resolve_incident, *own, at, actor, reason)
         await self._conn.execute(Q.delete_paths, *own)
-        number = await self.note(incident_id, "resolved", {"reason": reason}, actor)
+        # A preview of alerts goes by this, too.
+        unheard = {} if is_news else {"is_news": False}
+        number = await self.note(incident_id, "resolved", {"reason": reason} | unheard, actor)
         if is_news:
-            await self.tell_incident(incident_id, "IncidentResolved", number)
+            await self.tell_incident(incident_id, "IncidentResolved", number, is_muted=was_muted)
 
     async def reopen(self, incident_id: UUID, at: datetime, reason: str | None, actor: str) -> None:
         """An incident goes on; only what is observed after `at` can end it by itself."""

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from headgate.server.db.pool import Connection
-from headgate.server.incidents.correlation.history import History, Q
+from headgate.server.incidents.record.history import History, Q
 
 
 class Merging:

@@ -7,7 +7,10 @@ from typing import Final
 from uuid import UUID
 
 from headgate.server.db.pool import Connection, Record
-from headgate.server.incidents.correlation.history import HEADGATE, History, Q
+from headgate.server.db.queries import Queries
+from headgate.server.incidents.record.history import HEADGATE, History
+
+Q = Queries("headgate.server.incidents.ending")
 
 # As symptom_end says it.
 RESOLVED: Final = "the anomaly was resolved"
@@ -44,6 +47,11 @@ class Clearing:
     async def check(self, symptom_ids: Sequence[UUID]) -> None:
         """Clear those of some symptoms that are well again, and end what has no others left."""
         ends = await self._fetch(Q.find_ends, list(symptom_ids)) if symptom_ids else []
+        told = [end["anomaly_id"] for end in ends if end["anomaly_id"] is not None]
+        if told:
+            # What a person says of an anomaly comes before this or after it, and is not undone in between.
+            await self._fetch(Q.lock_anomalies, told)
+            ends = await self._fetch(Q.find_ends, [end["id"] for end in ends])
         if not ends:
             return
         ids, ats = [end["id"] for end in ends], [end["at"] for end in ends]
@@ -60,8 +68,8 @@ class Clearing:
         """End those incidents that have no open symptom left, for the reason that each is given with."""
         ended = await self._fetch(Q.list_ended_incidents, list(reasons))
         for row in ended:
-            told = is_news and row["status"] != "muted"
-            await self._history.resolve(row["id"], row["ended_at"], reasons[row["id"]], HEADGATE, is_news=told)
+            given = (row["id"], row["ended_at"], reasons[row["id"]], HEADGATE)
+            await self._history.resolve(*given, is_news=is_news, was_muted=row["status"] == "muted")
         if ended:
             await self.settle_incidents({row["id"]: reasons[row["id"]] for row in ended})
 

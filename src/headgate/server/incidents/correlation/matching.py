@@ -1,0 +1,167 @@
+"""Which incident a symptom goes with: the same again, of one run, along the lineage, or of the same cause."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from headgate.domain.incident import SURE, WINDOW, Blamed, is_other_problem, is_unrelated
+from headgate.domain.scene import Ranking
+from headgate.server.db.pool import Connection, Record
+from headgate.server.incidents.correlation.causes import blamed_by, blamed_in, uuid_of
+from headgate.server.incidents.correlation.judging import Judged, Judging
+from headgate.server.incidents.correlation.symptoms import RUN_FAILED, Q, Symptom
+from headgate.server.incidents.scene.walk import Run
+
+AGAIN: Final = "the same again"
+BEFORE_END: Final = "seen before it was resolved"
+REOPENS: Final = "the same again, soon after it was resolved"
+SAME_RUN: Final = "of the same run"
+STARTED_IT: Final = "of what had started the run"
+BESIDE: Final = "started by the same run"
+DOWNSTREAM: Final = "downstream of it"
+UPSTREAM: Final = "upstream of it"
+SAME_CAUSE: Final = "of the same cause"
+OF_ONE_CHAIN: Final = (SAME_RUN, BESIDE, STARTED_IT)
+_BAD: Final = frozenset({"FAIL", "ABORT"})
+
+
+class Found(NamedTuple):
+    """The incident that a symptom goes with, and why."""
+
+    incident_id: UUID
+    how: str
+    # Other incidents that turn out to be part of the same problem.
+    others: tuple[UUID, ...] = ()
+
+
+class Near(NamedTuple):
+    """A symptom, the run that it is of, and what started that, the nearest first."""
+
+    symptom: Symptom
+    own: set[UUID]
+    above: Sequence[UUID]
+    run: Run | None
+
+    def way(self, row: Record, blamed: Blamed) -> str | None:
+        """How an incident with one of these runs on its path is related to the symptom."""
+        run_id, role = row["run_id"], row["role"]
+        if run_id in self.own and role != "upstream":
+            return SAME_RUN if role == "own" or self.symptom.type != RUN_FAILED else STARTED_IT
+        if run_id in self.above:
+            # What started the run failed first, as far as we heard, and nothing else is known to be why.
+            is_first = role == "own" and row["first_run_id"] == run_id and row["kind"] == RUN_FAILED
+            if is_first and self.symptom.type == RUN_FAILED:
+                return SAME_RUN
+            return BESIDE if self._is_beside(row, blamed) else None
+        if abs(self.symptom.observed_at - row["began_at"]) > WINDOW:
+            return None
+        if run_id in self.own:
+            return UPSTREAM
+        return DOWNSTREAM if role == "own" else None
+
+    def _is_beside(self, row: Record, blamed: Blamed) -> bool:
+        """Whether an incident is of what started the run, or of another run that this started. A root, such as a DAG,
+        starts what has little to do with each other."""
+        run = self.run
+        is_root = len(self.above) < 2
+        if run is None or is_root or self.symptom.type != RUN_FAILED or row["run_id"] != run.parent_run_id:
+            return False
+        if row["role"] == "own":
+            return row["run_state"] in _BAD
+        if not _is_of_child(row, run.parent_run_id) or (blamed.is_sure and blamed.run != str(run.run_id)):
+            return False
+        says_why = bool(run.error and run.error.strip()) or row["first_says_why"]
+        return row["run_state"] in _BAD or (not says_why and row["run_state"] != "COMPLETE")
+
+    def is_child(self, row: Record) -> bool:
+        """Whether an incident is of a run that this one has started, which is no root itself."""
+        return (
+            self.symptom.type == RUN_FAILED
+            and bool(self.above)
+            and row["run_id"] in self.own
+            and _is_of_child(row, self.symptom.own_run_id)
+        )
+
+
+class Matching:
+    """On a connection that has the organisation set and holds the lock on its incidents."""
+
+    def __init__(self, conn: Connection, organization_id: UUID, judging: Judging) -> None:
+        self._conn = conn
+        self._organization_id = organization_id
+        self._judging = judging
+
+    def by_key(self, known: Record | None, symptom: Symptom, judged: Judged) -> Found | None:
+        """The incident in which the same thing was wrong before, unless that ended long ago or had another cause."""
+        if known is None or _is_long_over(known, symptom):
+            return None
+        times = (known["last_observed_at"], known["cleared_at"])
+        if is_other_problem(blamed_by(known), blamed_in(judged.ranking), *times):
+            return None
+        if known["status"] != "resolved":
+            return Found(known["incident_id"], AGAIN)
+        if symptom.observed_at - known["resolved_at"] < WINDOW and not symptom.cleared_at:
+            how = BEFORE_END if symptom.observed_at <= known["resolved_at"] else REOPENS
+            return Found(known["incident_id"], how)
+        return None
+
+    async def by_path(self, symptom: Symptom, judged: Judged) -> Found | None:
+        scene = judged.scene
+        own = set() if symptom.own_run_id is None else {symptom.own_run_id}
+        above = [run for each in own for run in scene.above(each)]
+        upstream = scene.runs_at(upstream=True) - own
+        rows = await self._conn.fetch(Q.find_by_runs, self._organization_id, [*own, *above, *upstream])
+        near = Near(symptom, own, above, scene.runs.get(symptom.own_run_id) if symptom.own_run_id else None)
+        blamed = blamed_in(judged.ranking)
+        parts = {row["id"] for row in rows if row["role"] == "own" and str(row["run_id"]) == blamed.run}
+        ways: dict[str, list[UUID]] = {}
+        for row in rows:
+            way = near.way(row, blamed)
+            if way is not None and not await self._is_another(way, row, blamed, is_part=row["id"] in parts):
+                ways.setdefault(way, []).append(row["id"])
+        for way in (*OF_ONE_CHAIN, DOWNSTREAM):
+            if way in ways:
+                children = [row["id"] for row in rows if way in OF_ONE_CHAIN and near.is_child(row)]
+                return _found(ways[way][0], way, children)
+        if UPSTREAM in ways:
+            return _found(ways[UPSTREAM][0], UPSTREAM, ways[UPSTREAM])
+        return await self._by_cause(symptom, judged.ranking)
+
+    async def _is_another(self, way: str, row: Record, blamed: Blamed, *, is_part: bool) -> bool:
+        """Whether an incident next to it is another problem. What is upstream may change what its cause is."""
+        if way not in (DOWNSTREAM, UPSTREAM) or not is_unrelated(blamed_by(row), blamed, is_part=is_part):
+            return False
+        if way == DOWNSTREAM:
+            return True
+        return is_unrelated(blamed_in((await self._judging.look(row["id"])).ranking), blamed, is_part=is_part)
+
+    async def _by_cause(self, symptom: Symptom, ranking: Ranking) -> Found | None:
+        cause = ranking.cause
+        # What a run did itself is known by the run, but it may have failed as often before.
+        if cause is None or (cause.depth == 0 and symptom.type != RUN_FAILED) or ranking.confidence < SURE:
+            return None
+        run_id, dataset_id = uuid_of(cause.run_id), uuid_of(cause.dataset.id if cause.dataset else None)
+        job_id = uuid_of(cause.job.id if cause.job else None)
+        what = ranking.evidence[0].kind if ranking.evidence else None
+        found = await self._conn.fetchval(
+            Q.find_by_cause, self._organization_id, run_id, dataset_id, symptom.observed_at, SURE, job_id, what
+        )
+        return None if found is None else Found(found, SAME_CAUSE)
+
+
+def _found(incident_id: UUID, way: str, all_: Sequence[UUID]) -> Found:
+    return Found(incident_id, way, tuple(each for each in dict.fromkeys(all_) if each != incident_id))
+
+
+def _is_of_child(row: Record, parent: UUID | None) -> bool:
+    """Whether an incident is that a run failed which another had started, and nothing else is known to be why."""
+    if row["kind"] != RUN_FAILED or row["role"] != "above" or row["first_parent_id"] != parent:
+        return False
+    return row["cause_run_id"] == row["first_run_id"] or not blamed_by(row).is_sure
+
+
+def _is_long_over(known: Record, symptom: Symptom) -> bool:
+    """Whether it had been well again for a while, though the rest of its incident was not."""
+    return known["cleared_at"] is not None and symptom.observed_at - known["cleared_at"] > WINDOW
