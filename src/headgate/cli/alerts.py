@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, TypedDict, Unpack
 
 import typer
 
@@ -17,28 +17,39 @@ SECRET = "HEADGATE_ALERT_SECRET"
 PASSWORD = "HEADGATE_SMTP_PASSWORD"
 NONE = "none"
 
-Rule = Annotated[str, typer.Argument(metavar="RULE_ID", help="As `alerts rules` shows it.", show_default=False)]
+Rule = Annotated[
+    str, typer.Argument(metavar="RULE", help="The name or the id, as `alerts rules` shows it.", show_default=False)
+]
 Text: TypeAlias = str | None
-Description = Annotated[Text, typer.Option(help="What it is for.", show_default=False)]
-Kind = Annotated[Text, typer.Option(help="Such as RowCountDrop, on_* or *.", show_default=False)]
-Owner = Annotated[Text, typer.Option(help="Datasets of this owner.", show_default=False)]
-Tag = Annotated[Text, typer.Option(help="Datasets with this tag.", show_default=False)]
-Window = Annotated[int | None, typer.Option(min=0, help="Minutes until the same is told again.", show_default=False)]
-PerMinute = Annotated[int | None, typer.Option(min=0, help="Messages at most; 0: any.", show_default=False)]
-PerHour = Annotated[int | None, typer.Option(min=0, help="Messages at most; 0: any.", show_default=False)]
-Quiet = Annotated[Text, typer.Option(metavar="HH:MM-HH:MM", help="Quiet hours, or none.", show_default=False)]
-Timezone = Annotated[Text, typer.Option(help="Of --quiet, such as Europe/Berlin; else UTC.", show_default=False)]
-CriticalPasses = Annotated[
-    bool | None, typer.Option(help="Whether CRITICAL is told in --quiet; else it is.", show_default=False)
-]
-Cc = Annotated[list[str] | None, typer.Option(help="Also to, of mails; none takes it off.", show_default=False)]
-Subject = Annotated[Text, typer.Option(help="Of mails, such as [{severity}] {title}; or none.", show_default=False)]
-Sign = Annotated[
-    bool | None,
-    typer.Option(
-        "--sign/--no-sign", help=f"Sign what webhooks get; the secret is {SECRET}, or asked for.", show_default=False
-    ),
-]
+
+
+class Options(TypedDict):
+    """What can be said of a rule when it is made, and changed later."""
+
+    description: Annotated[Text, typer.Option(help="What it is for.", show_default=False)]
+    dataset: Annotated[Text, typer.Option(help="A name, prefix_* or *.", show_default=False)]
+    kind: Annotated[Text, typer.Option(help="Such as RowCountDrop, on_* or *.", show_default=False)]
+    severity: Annotated[Text, typer.Option(help="CRITICAL, WARNING, INFO, or any.", show_default=False)]
+    owner: Annotated[Text, typer.Option(help="Datasets of this owner.", show_default=False)]
+    tag: Annotated[Text, typer.Option(help="Datasets with this tag.", show_default=False)]
+    window: Annotated[int | None, typer.Option(min=0, help="Minutes until the same is told again.", show_default=False)]
+    per_minute: Annotated[int | None, typer.Option(min=0, help="Messages at most; 0: any.", show_default=False)]
+    per_hour: Annotated[int | None, typer.Option(min=0, help="Messages at most; 0: any.", show_default=False)]
+    quiet: Annotated[Text, typer.Option(metavar="HH:MM-HH:MM", help="Quiet hours, or none.", show_default=False)]
+    timezone: Annotated[Text, typer.Option(help="Of --quiet, such as Europe/Berlin; else UTC.", show_default=False)]
+    critical_passes: Annotated[
+        bool | None, typer.Option(help="Whether CRITICAL is told in --quiet; else it is.", show_default=False)
+    ]
+    cc: Annotated[list[str] | None, typer.Option(help="Also to, of mails; none takes it off.", show_default=False)]
+    subject: Annotated[Text, typer.Option(help="Of mails, such as [{severity}] {title}; or none.", show_default=False)]
+    sign: Annotated[
+        bool | None,
+        typer.Option(
+            "--sign/--no-sign",
+            help=f"Sign what webhooks get; the secret is {SECRET}, or asked for.",
+            show_default=False,
+        ),
+    ]
 
 
 def _wants(item: dict[str, Any]) -> str:
@@ -76,15 +87,18 @@ def list_rules(limit: ask.Limit = 100) -> Question:
 
 def _alert_row(item: dict[str, Any]) -> tuple[str, ...]:
     outcome = f"{item['status']} ({item['reason']})" if item["reason"] else item["status"]
-    return minute(item["sent_at"]), item["channel_type"], outcome, item["error_message"] or item["title"]
+    what = f"{item['title']}\n{item['error_message']}" if item["error_message"] else item["title"]
+    return minute(item["sent_at"]), item["rule_name"] or item["source"], item["channel_type"], outcome, what
 
 
-_show_history = ask.show_page(("when", "by", "outcome", "what"), _alert_row, "nothing was sent", whole=("when", "by"))
+_show_history = ask.show_page(
+    ("when", "rule", "by", "outcome", "what"), _alert_row, "nothing was sent", whole=("when", "by")
+)
 
 
 @ask.question(app, show=_show_history)
 def history(
-    rule: Annotated[str | None, typer.Option(metavar="RULE_ID", help="Only of this rule.", show_default=False)] = None,
+    rule: Annotated[str | None, typer.Option(help="Only of this rule: its name or id.", show_default=False)] = None,
     status: Annotated[str | None, typer.Option(help="SENT, FAILED or DEDUPLICATED.", show_default=False)] = None,
     channel: Annotated[str | None, typer.Option(help="EMAIL, SLACK, TEAMS or WEBHOOK.", show_default=False)] = None,
     dataset: Annotated[str | None, typer.Option(help="Only of this dataset.", show_default=False)] = None,
@@ -96,7 +110,7 @@ def history(
     from headgate.client import alerts
 
     return alerts.alert_history(
-        rule_id=rule,
+        rule=rule,
         status=status.upper() if status else None,
         channel_type=channel.upper() if channel else None,
         dataset=dataset,
@@ -161,31 +175,32 @@ def create(
             envvar="HEADGATE_ALERT_TO", help="URL of a webhook, or addresses; a URL is a secret.", show_default=False
         ),
     ],
-    description: Description = None,
-    dataset: Annotated[Text, typer.Option(help="A name, or prefix_*.", show_default=False)] = None,
-    kind: Kind = None,
-    severity: Annotated[Text, typer.Option(help="CRITICAL, WARNING or INFO.", show_default=False)] = None,
-    owner: Owner = None,
-    tag: Tag = None,
-    window: Window = None,
-    per_minute: PerMinute = None,
-    per_hour: PerHour = None,
-    quiet: Quiet = None,
-    timezone: Timezone = None,
-    critical_passes: CriticalPasses = None,
-    cc: Cc = None,
-    subject: Subject = None,
-    sign: Sign = None,
+    **options: Unpack[Options],
 ) -> Question:
     """Make a rule."""
     from headgate.client import alerts
 
     kind_of_channel = channel.upper()
-    config = _target_of(kind_of_channel, to) | _channel_parts(cc, subject, sign)
-    given: dict[str, Any] = {"description": description, "dataset_name": dataset, "anomaly_type": kind}
-    given |= {"severity": severity and severity.upper(), "owner": owner, "tag": tag, "deduplication_minutes": window}
-    given |= {"max_per_minute": per_minute, "max_per_hour": per_hour, **_quiet_hours(quiet, timezone, critical_passes)}
-    return alerts.add_alert_rule(name, kind_of_channel, config, **_said(given))
+    config = _target_of(kind_of_channel, to) | _channel_parts(options)
+    return alerts.add_alert_rule(name, kind_of_channel, config, **_fields(options))
+
+
+def _fields(options: Options) -> dict[str, Any]:
+    """What was given of a rule, as the server calls it; but for its channel."""
+    severity = options["severity"]
+    given = {
+        "description": options["description"],
+        "dataset_name": options["dataset"],
+        "anomaly_type": options["kind"],
+        "severity": severity and severity.upper(),
+        "owner": options["owner"],
+        "tag": options["tag"],
+        "deduplication_minutes": options["window"],
+        "max_per_minute": options["per_minute"],
+        "max_per_hour": options["per_hour"],
+        "quiet_hours": _quiet_hours(options["quiet"], options["timezone"], options["critical_passes"]),
+    }
+    return {name: None if (name, value) in _NULLS else value for name, value in given.items() if value is not None}
 
 
 def _target_of(channel: str, to: list[str]) -> dict[str, Any]:
@@ -199,8 +214,9 @@ def _target_of(channel: str, to: list[str]) -> dict[str, Any]:
     return {"webhook_url": to[0]}
 
 
-def _channel_parts(cc: list[str] | None, subject: str | None, sign: bool | None) -> dict[str, Any]:
+def _channel_parts(options: Options) -> dict[str, Any]:
     """What of the channel is given; `none` and `--no-sign` take off."""
+    cc, subject, sign = options["cc"], options["subject"], options["sign"]
     found: dict[str, Any] = {}
     if cc:
         found["email_cc"] = [] if cc == [NONE] else cc
@@ -216,25 +232,20 @@ def _secret(variable: str, words: str) -> str:
     return os.environ.get(variable) or str(typer.prompt(words, hide_input=True, err=True))
 
 
-def _quiet_hours(quiet: str | None, timezone: str | None, critical_passes: bool | None) -> dict[str, Any]:
+def _quiet_hours(quiet: str | None, timezone: str | None, critical_passes: bool | None) -> dict[str, Any] | str | None:
     if quiet is None or quiet == NONE:
         if timezone is not None or critical_passes is not None:
             raise typer.BadParameter("goes with --quiet HH:MM-HH:MM", param_hint="--timezone, --critical-passes")
-        return {} if quiet is None else {"quiet_hours": quiet}
+        return quiet
     found = re.fullmatch(r"(\d\d:\d\d)-(\d\d:\d\d)", quiet)
     if found is None:
         raise typer.BadParameter(f"{quiet!r} is no span of time; write it as 22:00-07:00", param_hint="--quiet")
     hours = {"from": found[1], "to": found[2], "timezone": timezone or "UTC"}
-    return {"quiet_hours": hours | {"critical_passes": critical_passes is not False}}
+    return hours | {"critical_passes": critical_passes is not False}
 
 
 # What the server knows as null.
 _NULLS = (("severity", "ANY"), ("max_per_minute", 0), ("max_per_hour", 0), ("quiet_hours", NONE))
-
-
-def _said(given: dict[str, Any]) -> dict[str, Any]:
-    """What was given at all, in the server's words."""
-    return {name: None if (name, value) in _NULLS else value for name, value in given.items() if value is not None}
 
 
 def _show_switched(answer: dict[str, Any]) -> None:
@@ -265,30 +276,14 @@ def _show_changed(answer: dict[str, Any]) -> None:
 def change(
     rule: Rule,
     name: Annotated[Text, typer.Option(help="Another name.", show_default=False)] = None,
-    description: Description = None,
-    dataset: Annotated[Text, typer.Option(help="A name, prefix_* or *.", show_default=False)] = None,
-    kind: Kind = None,
-    severity: Annotated[Text, typer.Option(help="CRITICAL, WARNING, INFO, or any.", show_default=False)] = None,
-    owner: Owner = None,
-    tag: Tag = None,
-    window: Window = None,
-    per_minute: PerMinute = None,
-    per_hour: PerHour = None,
-    quiet: Quiet = None,
-    timezone: Timezone = None,
-    critical_passes: CriticalPasses = None,
-    cc: Cc = None,
-    subject: Subject = None,
-    sign: Sign = None,
+    **options: Unpack[Options],
 ) -> Question:
     """Change what a rule hears of, how often, and how it says it. For another place, make another rule."""
     from headgate.client import alerts
 
-    given: dict[str, Any] = {"name": name, "description": description, "dataset_name": dataset, "anomaly_type": kind}
-    given |= {"severity": severity and severity.upper(), "owner": owner, "tag": tag, "deduplication_minutes": window}
-    given |= {"max_per_minute": per_minute, "max_per_hour": per_hour, **_quiet_hours(quiet, timezone, critical_passes)}
-    given["channel_config"] = _channel_parts(cc, subject, sign) or None
-    return alerts.adjust_alert_rule(rule, **_said(given))
+    given = {"name": name, "channel_config": _channel_parts(options) or None}
+    said = {key: value for key, value in given.items() if value is not None}
+    return alerts.adjust_alert_rule(rule, **said, **_fields(options))
 
 
 def _show_deleted(_: object, rule: str) -> None:

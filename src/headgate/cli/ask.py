@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_args, get_type_hints
 
 import typer
 
@@ -33,7 +33,10 @@ DataDir = Annotated[
     Path, typer.Option(envvar="HEADGATE_DATA_DIR", help="Where `headgate up` left its credentials.", show_default=False)
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the server's answer as JSON.")]
-_LISTS = ("datasets", "jobs", "runs", "aliases", "tasks", "incidents")
+_LISTS = {
+    **{name: f"{name} list" for name in ("datasets", "jobs", "runs", "aliases", "tasks", "incidents", "anomalies")},
+    "alert-rules": "alerts rules",
+}
 _ASKING: dict[str, tuple[Any, Any]] = {
     "url": (Url, None),
     "api_key": (ApiKey, None),
@@ -147,8 +150,8 @@ def for_terminals(error: HeadgateError) -> HeadgateError:
         fields = [FieldError(_option(item.path), item.message, item.value) for item in error.errors]
         error = InvalidFields(fields, hint="`--help` shows what the command takes")
     elif error.hint and "/api/v1/" in error.hint:
-        name = next((name for name in _LISTS if f"/api/v1/{name}" in error.hint), None)
-        error.hint = f"`headgate {name} list` lists them" if name else None
+        command = next((command for name, command in _LISTS.items() if f"/api/v1/{name}" in error.hint), None)
+        error.hint = f"`headgate {command}` lists them" if command else None
     return error
 
 
@@ -162,10 +165,21 @@ def _wanted_by(show: Callable[..., None], given: dict[str, Any]) -> dict[str, An
     return {name: given[name] for name in names if name in given}
 
 
+def _parameters(part: inspect.Parameter, hint: Any) -> list[inspect.Parameter]:
+    """A parameter of a question; `**options: Unpack[...]` are all those of a TypedDict, which several commands take."""
+    if part.kind is not inspect.Parameter.VAR_KEYWORD:
+        return [part.replace(annotation=hint)]
+    (options,) = get_args(hint)
+    return [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=each)
+        for name, each in get_type_hints(options, include_extras=True).items()
+    ]
+
+
 def _take_on(command: Callable[..., None], word: Callable[..., Question]) -> None:
     """Give a command the name, help and options of its question, and those of asking."""
     hints = get_type_hints(word, include_extras=True)
-    own = [part.replace(annotation=hints[part.name]) for part in inspect.signature(word).parameters.values()]
+    own = [each for part in inspect.signature(word).parameters.values() for each in _parameters(part, hints[part.name])]
     common = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
         for name, (hint, default) in _ASKING.items()

@@ -243,7 +243,7 @@ def _external(settings: Settings) -> Backend:
         raise ConfigError(
             "HEADGATE_DATABASE_URL is not set",
             hint="set it to postgresql://user:password@host:5432/database, "
-            "or use `headgate up`, which brings its own PostgreSQL",
+            "or use `headgate up`, which brings its own PostgreSQL and a worker",
         )
     url = settings.database_url.get_secret_value()
     migration_url = settings.migration_url.get_secret_value() if settings.migration_url else url

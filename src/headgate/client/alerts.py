@@ -61,6 +61,7 @@ def preview_alert_rule(rule_id: str, *, days: int = 30) -> Call[Json]:
 def alert_history(
     *,
     rule_id: str | None = None,
+    rule: str | None = None,
     status: str | None = None,
     channel_type: str | None = None,
     dataset: str | None = None,
@@ -72,9 +73,10 @@ def alert_history(
     limit: int = 100,
     cursor: str | None = None,
 ) -> Call[Page[Json]]:
-    """What was sent, held back or failed, the newest first."""
+    """What was sent, held back or failed, the newest first; `rule` is the id or the name of a rule."""
     wanted: dict[str, Value] = {
         "rule_id": rule_id,
+        "rule": rule,
         "status": status,
         "channel_type": channel_type,
         "dataset": dataset,

@@ -153,6 +153,7 @@ class Methods:
     merge_incident = Method(_incidents.merge_incident)
     split_incident = Method(_incidents.split_incident)
     set_incident_root = Method(_incidents.set_incident_root)
+    forget_incident_root = Method(_incidents.forget_incident_root)
     alert_rules = Method(_alerts.alert_rules)
     alert_rule = Method(_alerts.alert_rule)
     add_alert_rule = Method(_alerts.add_alert_rule)

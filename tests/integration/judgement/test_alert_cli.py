@@ -7,7 +7,9 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import typer
 
+from headgate.cli import alerts
 from headgate.client import HeadgateClient
 from tests.conftest import Cluster
 from tests.support.asking import Ask, Output, asking_server
@@ -62,6 +64,36 @@ def test_a_rule_is_changed_and_deleted(ask: Ask) -> None:
     assert "SENT" in ask("history", "--rule", rule).out
     again = ask("delete", rule)
     assert (again.code, "there is no alert rule" in again.err) == (2, True)
+
+
+def test_a_rule_is_called_by_its_name(ask: Ask) -> None:
+    ask("create", "cli one / two", "--channel", "email", "--to", "a@example.org")
+    assert ask("test", "cli one / two").out.startswith("SENT by EMAIL")
+    assert "0 messages" in ask("preview", "cli one / two").out
+    assert ask("disable", "cli one / two").out == "'cli one / two' is off\n"
+    assert ask("enable", "cli one / two").out == "'cli one / two' is on\n"
+    assert "of CRITICAL all" in ask("change", "cli one / two", "--severity", "critical").out
+    history = ask("history", "--rule", "cli one / two")
+    assert "cli one / two" in history.out
+    assert history.out.count("SENT") == 1
+    assert "is gone" in ask("delete", "cli one / two").out
+
+
+@pytest.mark.parametrize("command", [["test"], ["preview"], ["enable"], ["delete"], ["history", "--rule"]])
+def test_a_rule_that_there_is_not_is_a_user_error(ask: Ask, command: list[str]) -> None:
+    failed = ask(*command, "nobody")
+    assert failed.code == 2
+    assert "there is no alert rule 'nobody'" in failed.err
+    assert "headgate alerts rules" in failed.err
+
+
+def test_the_history_says_which_rule_failed_to_tell_what(ask: Ask) -> None:
+    ask("create", "broken", "--channel", "slack", "--to", "https://hooks.invalid/x")
+    ask("test", "broken")
+    shown = " ".join(ask("history", "--rule", "broken").out.split())
+    assert "broken" in shown
+    assert "TestAlert" in shown
+    assert "hooks.invalid" in shown
 
 
 def rule_of(output: Output) -> dict[str, Any]:
@@ -158,3 +190,19 @@ def test_the_client_has_every_call(live: Live) -> None:
         assert client.email_settings()["backend"] == "console"
         client.remove_alert_rule(rule["id"])
         assert rule["id"] not in [each["id"] for each in client.alert_rules().items]
+
+
+def options_of(command: str) -> dict[str, tuple[object, ...]]:
+    """The options of a command by name, as its help shows them."""
+    found = typer.main.get_group(alerts.app).commands[command].params
+    return {each.name or "": (each.opts, each.secondary_opts, getattr(each, "help", None)) for each in found}
+
+
+def test_what_can_be_said_of_a_rule_that_is_made_can_be_said_later_in_the_same_words() -> None:
+    made, changed = options_of("create"), options_of("change")
+    own = {"channel", "to", "rule", "name"}
+
+    assert {name: made[name] for name in made if name not in own} == {
+        name: changed[name] for name in changed if name not in own
+    }
+    assert {"dataset", "quiet", "sign"} < set(made)

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
+from headgate.pipelines.config.alerts import AlertEvent
+from headgate.pipelines.record import DriftRecord, GateRecord, RowCountRecord, Status
+from headgate.pipelines.record import TestRecord as OneTest
 from headgate.server.anomalies.jobs import KINDS as ANOMALY_KINDS
 from headgate.server.incidents.jobs import KINDS as INCIDENT_KINDS
 from headgate.server.queue import Kind
 from headgate.server.worker import Worker
-from tests.support.alerts import Telling, a_channel, bodies
+from tests.support.alerts import EMAIL, Telling, a_channel, bodies
 from tests.support.anomalies import a_load, days_ago
-from tests.support.channels import slack_problems
-from tests.support.events import a_dataset, a_facet, an_event
-from tests.support.pipeline_events import a_full_record, a_run
+from tests.support.channels import slack_problems, teams_problems
+from tests.support.events import Json, a_dataset, a_facet, an_event
+from tests.support.mailboxes import Mailbox, a_mailbox
+from tests.support.pipeline_events import a_batch as a_quarantine
+from tests.support.pipeline_events import a_run
 
 
 async def work(telling: Telling) -> None:
@@ -34,7 +42,7 @@ async def test_a_drop_of_rows_is_found_and_told_with_its_figures(telling: Tellin
     assert "HEADGATE: orders - RowCountDrop" in text
     assert "*Found:*\\n100" in text
     assert "*Deviation:*\\n-" in text
-    assert "*Likely Cause:*" in text
+    assert "*Likely Cause (" in text
     [kept] = await telling.history(status="SENT")
     assert await telling.db.fetchval("SELECT status FROM anomalies WHERE id = $1", kept["anomaly_id"]) == "ALERTED"
     assert kept["incident_id"] is not None
@@ -79,6 +87,34 @@ async def test_an_incident_that_is_open_again_is_told_to_rules_without_a_type(te
     assert len(slack.asked) == 2
 
 
+async def mute(telling: Telling) -> None:
+    (incident,) = (await telling.get("/api/v1/incidents"))["items"]
+    path = f"/api/v1/incidents/{incident['id']}/status"
+    response = await telling.tenant.client.patch(path, json={"status": "muted"})
+    assert response.is_success, response.text
+    # The worker's clock is ours, and stands far in the past.
+    telling.clock.now = datetime.now(UTC)
+
+
+async def test_what_a_muted_incident_would_have_told_is_in_the_history(telling: Telling) -> None:
+    with a_channel() as slack:
+        await telling.a_rule(slack.url)
+        await telling.a_rule(slack.url, anomaly_type="Incident*")
+        await telling.tenant.send_ok(an_event(job="load", outputs=[a_dataset("orders")]))
+        await check(telling, "2026-03-01T11:00:00Z")
+        await mute(telling)
+        await check(telling, "2026-03-01T12:30:00Z")
+        telling.clock.turn(minutes=1)
+        await check(telling, "2026-03-01T13:30:00Z", success=True)
+    assert len(slack.asked) == 1
+    kept = [(each["type"], each["status"], each["reason"]) for each in await telling.history()]
+    assert kept == [
+        ("TestFailed", "SENT", None),
+        ("TestFailed", "DEDUPLICATED", "muted"),
+        ("IncidentResolved", "DEDUPLICATED", "muted"),
+    ]
+
+
 async def test_a_failed_test_is_told_once(telling: Telling) -> None:
     with a_channel() as slack:
         await telling.a_rule(slack.url, anomaly_type="TestFailed")
@@ -89,12 +125,76 @@ async def test_a_failed_test_is_told_once(telling: Telling) -> None:
     assert "not_null" in json.dumps(body)
 
 
-async def test_a_blocked_gate_of_a_pipeline_is_told_by_its_event(telling: Telling) -> None:
-    _, events = a_run(pipeline="silver", **a_full_record())
-    with a_channel() as slack:
-        await telling.a_rule(slack.url, anomaly_type="on_*", deduplication_minutes=0)
-        await telling.tenant.send_ok(*events)
-        await work(telling)
-    kinds = {each["type"] for each in await telling.history()}
-    assert {"on_start", "on_quarantine"} <= kinds
-    assert [problem for body in bodies(slack) for problem in slack_problems(body)] == []
+# --- events of pipelines ---
+
+
+def a_failed_test(name: str, kind: str, **more: Any) -> Json:
+    return {"tests": (OneTest(name, kind, "warn", "failed", 3, ("id",), 100, **more),)}
+
+
+GATE = GateRecord(False, 0.4, 0.95, "abort", 100, 40, 60, {"ids": 0.4}, RowCountRecord(100, None, None), ("too few",))
+# For each event what a node has to report, and what people are told then.
+TOLD: dict[AlertEvent, tuple[Json, str]] = {
+    AlertEvent.on_start: ({}, "Pipeline sales has started."),
+    AlertEvent.on_success: ({}, "Pipeline sales has published its nodes."),
+    AlertEvent.on_failure: ({"status": Status.failed}, "Pipeline sales ended as failed."),
+    AlertEvent.on_validation_fail: (a_failed_test("ids", "not_null"), "1 test of sales.orders failed: ids."),
+    AlertEvent.on_gate_block: (
+        {"gate": GATE, "status": Status.stopped},
+        "The gate of sales.orders blocked the batch and nothing was published: 60 of 100 rows failed.",
+    ),
+    AlertEvent.on_quarantine: (
+        {"quarantine": a_quarantine("batch-1")},
+        "3 rows of sales.orders went to quarantine rejects/orders.",
+    ),
+    AlertEvent.on_threshold_breach: (
+        a_failed_test("size", "row_count", detail="3 rows are fewer than 50"),
+        "sales.orders is beyond 1 limit: ",
+    ),
+    AlertEvent.on_schema_drift: (
+        {"drift": DriftRecord(added=("currency",), removed=("price",))},
+        "The columns of silver/orders have changed: 1 added, 1 removed.",
+    ),
+    AlertEvent.on_freshness_fail: (
+        a_failed_test("recent", "freshness", observed="30 hours", limit="24 hours"),
+        "The rows of sales.orders are too old: ",
+    ),
+}
+
+
+def test_each_event_of_pipelines_has_its_case() -> None:
+    assert set(TOLD) == set(AlertEvent)
+
+
+async def mails_go_to(telling: Telling, box: Mailbox) -> None:
+    settings = {"backend": "smtp", "host": "127.0.0.1", "port": box.port, "tls": "none", "from": "a@example.org"}
+    assert (await telling.tenant.client.put(EMAIL, json=settings)).status_code == 200
+
+
+@pytest.mark.parametrize("event", TOLD)
+async def test_an_event_of_a_pipeline_that_comes_in_is_told_once_by_every_channel(
+    telling: Telling, event: AlertEvent
+) -> None:
+    record, sentence = TOLD[event]
+    _, events = a_run(**record)
+    async with a_mailbox() as box:
+        with a_channel() as slack, a_channel() as teams, a_channel() as webhook:
+            await mails_go_to(telling, box)
+            for kind, channel in (("SLACK", slack), ("TEAMS", teams), ("WEBHOOK", webhook)):
+                await telling.a_rule(channel.url, channel_type=kind, anomaly_type=str(event))
+            mail = {"email_to": ["data@example.org"]}
+            await telling.a_rule(channel_type="EMAIL", channel_config=mail, anomaly_type=str(event))
+
+            await telling.tenant.send_ok(*events)
+            await work(telling)
+
+    [in_slack], [in_teams], [posted], [mail] = bodies(slack), bodies(teams), bodies(webhook), box.mails
+    assert (slack_problems(in_slack), teams_problems(in_teams)) == ([], [])
+    assert (posted["event"], posted["message"].startswith(sentence)) == (str(event), True)
+    assert str(event) in mail["Subject"]
+    plain = mail.get_body(("plain",))
+    assert plain is not None
+    for text in (json.dumps(in_slack), json.dumps(in_teams), " ".join(plain.get_content().split())):
+        assert (str(event) in text, sentence in text) == (True, True)
+    kept = [(each["type"], each["status"], each["channel_type"]) for each in await telling.history()]
+    assert sorted(kept) == [(str(event), "SENT", kind) for kind in ("EMAIL", "SLACK", "TEAMS", "WEBHOOK")]

@@ -70,7 +70,7 @@ async def changed(telling: Telling, rule: str, incident: UUID) -> None:
         (deleted, "the rule is off or gone"),
         (switched_off, "the rule is off or gone"),
         (changed, "the rule does not want to hear of it any more"),
-        (muted, "there is nothing to tell any more: it is over, gone, or its incident is muted"),
+        (muted, "its incident is muted"),
     ],
 )
 @pytest.mark.parametrize("others", [0, 1], ids=["the only rule", "one of two"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -12,7 +13,7 @@ from headgate.server.alerts.jobs import Cleaning
 from headgate.server.queue import Kind
 from headgate.server.worker import Worker
 from headgate.settings import Settings
-from tests.support.alerts import RULES, Telling, a_channel
+from tests.support.alerts import HISTORY, RULES, Telling, a_channel
 
 
 async def test_what_a_rule_sent_outlives_it(telling: Telling) -> None:
@@ -21,9 +22,21 @@ async def test_what_a_rule_sent_outlives_it(telling: Telling) -> None:
         await telling.tell_of(await telling.a_dataset())
     response = await telling.tenant.client.delete(f"{RULES}/{rule['id']}")
     assert response.status_code == 204
-    for params in ({}, {"rule_id": rule["id"]}):
+    for params in ({}, {"rule_id": rule["id"]}, {"rule": rule["id"]}):
         [kept] = await telling.history(**params)
         assert (kept["alert_rule_id"], kept["rule_name"], kept["status"]) == (rule["id"], "sales team", "SENT")
+
+
+async def test_the_history_of_a_rule_is_asked_for_by_its_name(telling: Telling) -> None:
+    with a_channel() as slack:
+        for name in ("sales team", "another"):
+            await telling.a_rule(slack.url, name=name)
+        await telling.tell_of(await telling.a_dataset())
+    assert [each["rule_name"] for each in await telling.history(rule="sales team")] == ["sales team"]
+    problem = await telling.refused("GET", f"{HISTORY}?rule=zzz", {}, 404)
+    assert "'zzz'" in problem["detail"]
+    both = await telling.refused("GET", f"{HISTORY}?rule=another&rule_id={uuid4()}", {})
+    assert both["errors"][0]["path"] == "query.rule"
 
 
 async def test_a_rule_of_the_same_name_begins_anew(telling: Telling) -> None:

@@ -137,7 +137,8 @@ async def test_a_rule_that_names_nobody_uses_the_settings(telling: Telling) -> N
 
 
 async def test_nobody_to_send_it_to_is_a_failure_that_says_what_to_do(telling: Telling) -> None:
-    await mailed(telling, {})
+    answer = await telling.post(TEST, {"channel_type": "EMAIL", "channel_config": {}})
+    assert answer["status"] == "FAILED"
     [kept] = await telling.history()
     assert (kept["status"], kept["reason"]) == ("FAILED", "refused")
     assert "set email_to in the rule or in the e-mail settings" in kept["error_message"]

@@ -144,7 +144,8 @@ async def test_news_of_incidents_are_played(telling: Telling, kind: str, told: l
         await went_on(telling, incident, word, minutes)
     found = await preview(telling, await telling.a_rule(QUIET, anomaly_type=kind))
     assert [each["type"] for each in found["items"]] == told
-    assert {each["severity"] for each in found["items"]} <= {"WARNING"}
+    severities = {"IncidentResolved": "INFO", "IncidentReopened": "WARNING"}
+    assert [each["severity"] for each in found["items"]] == [severities[each] for each in told]
     assert {each["incident_id"] for each in found["items"]} <= {str(incident)}
     assert found["would_send"] == len(told)
 

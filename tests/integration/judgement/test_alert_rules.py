@@ -204,8 +204,10 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     (
         {"channel_type": "WEBHOOK", "channel_config": {"webhook_url": URL, "secret": "short"}},
         "channel_config.secret",
-        "8",
+        "has to have 8 to 500 characters",
     ),
+    ({"channel_config": {"webhook_url": f"{URL}/{'x' * 4000}"}}, "channel_config.webhook_url", "4000 characters"),
+    ({"channel_type": "EMAIL", "channel_config": {}}, "channel_config.email_to", "neither do the e-mail settings"),
     (
         {"channel_type": "WEBHOOK", "channel_config": {"webhook_url": URL, "extra": nested(500)}},
         "channel_config.extra",
@@ -355,6 +357,32 @@ async def test_a_rule_can_be_sent_back_as_it_was_answered(telling: Telling, kind
     changed = await telling.tenant.client.put(path, json=await telling.get(path))
     assert changed.status_code == 200, changed.text
     assert changed.json() == rule | {"updated_at": changed.json()["updated_at"]}
+
+
+async def test_a_rule_does_not_lose_the_last_who_gets_its_mails(telling: Telling) -> None:
+    rule = await telling.a_rule(channel_type="EMAIL", channel_config={"email_to": ["a@example.org"]})
+    path, nobody = f"{RULES}/{rule['id']}", {"email_to": []}
+    for method, body in (
+        ("PATCH", {"channel_config": nobody}),
+        ("PUT", {"name": "x", "channel_type": "EMAIL", "channel_config": nobody}),
+    ):
+        problem = await telling.refused(method, path, body)
+        assert [each["path"] for each in problem["errors"]] == ["channel_config.email_to"]
+        assert "email-settings" in problem["hint"]
+    assert (await telling.get(path))["channel_config"]["email_to"] == ["a@example.org"]
+
+
+async def test_settings_keep_a_recipient_while_rules_have_no_other(telling: Telling) -> None:
+    settings = {"backend": "console", "email_to": ["all@example.org"]}
+    assert (await telling.tenant.client.put(EMAIL, json=settings)).status_code == 200
+    rule = await telling.a_rule(name="depends", channel_type="EMAIL", channel_config={})
+    problem = await telling.refused("PUT", EMAIL, {"backend": "console"}, 409)
+    assert "'depends'" in problem["detail"]
+    assert (await telling.get(EMAIL))["email_to"] == ["all@example.org"]
+    await telling.tenant.client.patch(
+        f"{RULES}/{rule['id']}", json={"channel_config": {"email_to": ["own@example.org"]}}
+    )
+    assert (await telling.tenant.client.put(EMAIL, json={"backend": "console"})).status_code == 200
 
 
 async def test_secrets_do_not_follow_to_another_url(telling: Telling) -> None:

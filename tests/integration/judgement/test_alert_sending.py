@@ -190,15 +190,43 @@ async def test_a_symptom_without_a_dataset_is_heard_by_rules_for_all(telling: Te
     assert len(slack.asked) == 1
 
 
-async def test_muted_incidents_send_nothing(telling: Telling) -> None:
+async def test_muted_incidents_send_nothing_and_the_history_says_so(telling: Telling) -> None:
     dataset = await telling.a_dataset()
     with a_channel() as slack:
-        await telling.a_rule(slack.url)
+        rule = await telling.a_rule(slack.url)
+        await telling.a_rule(slack.url, dataset_name="another")
         incident = await telling.an_incident(dataset, status="muted")
         await telling.tell(await telling.a_symptom(incident, dataset))
     assert slack.asked == []
-    assert await telling.history() == []
+    [kept] = await telling.history()
+    assert (kept["status"], kept["reason"], kept["incident_id"]) == ("DEDUPLICATED", "muted", str(incident))
+    assert (kept["alert_rule_id"], kept["attempts"]) == (rule["id"], 0)
     assert await telling.task_states() == ["SUCCEEDED"]
+
+
+async def test_what_was_silent_while_it_was_muted_does_not_hold_back_what_comes_after(telling: Telling) -> None:
+    dataset = await telling.a_dataset()
+    with a_channel() as slack:
+        await telling.a_rule(slack.url, max_per_hour=1)
+        incident = await telling.an_incident(dataset, status="muted")
+        await telling.tell(await telling.a_symptom(incident, dataset))
+        await telling.db.execute("UPDATE incidents SET status = 'open' WHERE id = $1", incident)
+        await telling.tell(await telling.a_symptom(incident, dataset))
+    assert await telling.outcomes() == [("DEDUPLICATED", "muted"), ("SENT", None)]
+    assert "earlier alerts" not in slack.asked[0].body.decode()
+
+
+async def test_what_quiet_hours_held_back_is_silent_if_it_is_muted_when_they_are_over(telling: Telling) -> None:
+    dataset = await telling.a_dataset()
+    hours = {"from": "11:00", "to": "13:00", "timezone": "UTC", "critical_passes": False}
+    with a_channel() as slack:
+        await telling.a_rule(slack.url, quiet_hours=hours)
+        incident = await telling.tell_of(dataset)
+        await telling.db.execute("UPDATE incidents SET status = 'muted' WHERE id = $1", incident)
+        telling.clock.turn(hours=2)
+        await telling.hurry()
+    assert slack.asked == []
+    assert await telling.outcomes() == [("DEDUPLICATED", "quiet_hours"), ("DEDUPLICATED", "muted")]
 
 
 async def test_a_symptom_that_is_gone_is_no_failure(telling: Telling) -> None:

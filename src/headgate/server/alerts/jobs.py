@@ -37,7 +37,8 @@ _OPEN = (Reason.sending, Reason.retrying)
 MAX_INSTEAD = 5
 _OFF = "the rule is off or gone"
 _UNWANTED = "the rule does not want to hear of it any more"
-_OVER = "there is nothing to tell any more: it is over, gone, or its incident is muted"
+_OVER = "there is nothing to tell any more: it is over or gone"
+_MUTED = "its incident is muted"
 
 _log = logging.getLogger(__name__)
 
@@ -101,7 +102,8 @@ class Alerting:
             still_on = await store.lock(wanted) if wanted else set()
             own = await store.own(task.id)
             why: dict[UUID, str | None] = {rule.id: _OVER if occasion is None else _UNWANTED for rule in rules}
-            why |= {rule.id: None if rule.id in still_on else _OFF for rule in wanted}
+            goes_on = _MUTED if occasion is not None and occasion.is_muted else None
+            why |= {rule.id: goes_on if rule.id in still_on else _OFF for rule in wanted}
             await self._end(store, own, why)
             if letter is None:
                 return []
@@ -122,11 +124,11 @@ class Alerting:
 
     async def _decide(self, conn: Connection, store: AlertStore, planned: Delivery, own: Own | None) -> Delivery | None:
         """The alert, noted as under way, or None if it is held back, which is noted as well."""
-        # What was given up is tried again by whoever has its task done once more.
-        if own is not None and own.reason not in (*_OPEN, Reason.gave_up):
-            return None
         task, rule, letter = planned.task, planned.rule, planned.letter
         now, occasion = self._clock(), letter.occasion
+        # What was given up is tried again by whoever has its task done once more, unless it is muted by then.
+        if own is not None and (occasion.is_muted or own.reason not in (*_OPEN, Reason.gave_up)):
+            return None
         past = await store.past(rule, occasion, now, own.id if own else None)
         reason = held_back(rule, occasion.about, past, now)
         if reason is Reason.quiet_hours:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -10,27 +11,37 @@ from uuid import UUID
 import msgspec
 
 from headgate.pipelines.alerts.events import Alert
-from headgate.server.alerts.occasions import DatasetFacts, Occasion, of_news, of_pipeline, of_symptom
+from headgate.server.alerts.occasions import DatasetFacts, Occasion, of_anomaly, of_news, of_pipeline, of_symptom
 from headgate.server.alerts.store import AlertStore, plain
 from headgate.server.queue import Task
 
 
 async def occasion_of(store: AlertStore, task: Task, now: datetime, *, was_held: bool) -> Occasion | None:
-    """What there is to tell, or None if there is nothing any more: it is gone, muted, or over since it was held."""
+    """What there is to tell, or None if there is nothing any more: it is gone, or over since it was held."""
     if task.resource_type == "PIPELINE_EVENT":
         return await _of_pipeline(store, task.payload)
     if task.resource_type == "SYMPTOM":
         row = await store.symptom(UUID(task.payload["symptom_id"]))
+    elif task.resource_type == "ANOMALY":
+        return await _of_anomaly(store, UUID(task.payload["anomaly_id"]), was_held=was_held)
     else:
-        row = await store.incident(UUID(task.payload["incident_id"]))
-    if row is None or _is_muted(row, now):
+        row = await store.incident(UUID(task.payload["incident_id"]), task.payload["event"])
+    if row is None:
         return None
     if was_held and _is_over(row, task.payload.get("event")):
         return None
     dataset = await _dataset(store, row["dataset_id"])
-    if task.resource_type == "SYMPTOM":
-        return of_symptom(plain(row), dataset)
-    return of_news(plain(row), task.payload["event"], dataset)
+    is_symptom = task.resource_type == "SYMPTOM"
+    found = of_symptom(plain(row), dataset) if is_symptom else of_news(plain(row), task.payload["event"], dataset)
+    # An incident that ended while it was muted is not muted any more, and still nobody wants to hear of that.
+    return replace(found, is_muted=bool(task.payload.get("is_muted")) or _is_muted(row, now))
+
+
+async def _of_anomaly(store: AlertStore, anomaly_id: UUID, *, was_held: bool) -> Occasion | None:
+    row = await store.anomaly(anomaly_id)
+    if row is None or (was_held and row["is_over"]):
+        return None
+    return of_anomaly(plain(row), await _dataset(store, row["dataset_id"]))
 
 
 def _is_over(row: Mapping[str, Any], event: str | None) -> bool:

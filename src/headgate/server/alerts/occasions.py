@@ -8,8 +8,13 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from headgate.domain.anomaly import Severity
+from headgate.domain.incident import SURE
 from headgate.pipelines.alerts.events import Alert
 from headgate.server.alerts.rules import About, Source
+
+# Who does what nobody else has done.
+HEADGATE = "headgate"
 
 
 class DatasetFacts(NamedTuple):
@@ -42,6 +47,16 @@ class IncidentFacts(NamedTuple):
     root_cause: str | None
     confidence: float
     evidence: tuple[str, ...]
+    # Whose the cause is: what evidence says is of this job or dataset.
+    blamed: str | None = None
+
+
+class End(NamedTuple):
+    """How an incident ended: who resolved it and why, and how bad it had been, by which rules still choose."""
+
+    by: str
+    reason: str | None
+    severity: str
 
 
 class AnomalyFacts(NamedTuple):
@@ -90,13 +105,14 @@ class Occasion:
     alert: Alert | None = None
     reach: Reach | None = None
     curve: Curve | None = None
+    is_muted: bool = False
+    end: End | None = None
 
     @property
     def about(self) -> About:
-        found = self.dataset
-        if found is None:
-            return About(self.source, self.type, self.severity)
-        return About(self.source, self.type, self.severity, found.names, found.owners, found.tags)
+        found, severity = self.dataset, self.end.severity if self.end else self.severity
+        told = About(self.source, self.type, severity, is_muted=self.is_muted, is_good=self.end is not None)
+        return told if found is None else told._replace(names=found.names, owners=found.owners, tags=found.tags)
 
     @property
     def name(self) -> str:
@@ -121,7 +137,7 @@ def of_symptom(row: Mapping[str, Any], dataset: DatasetFacts | None) -> Occasion
         sentence=row["sentence"],
         at=row["observed_at"],
         dataset=dataset,
-        incident=_incident(row),
+        incident=None if row["incident_id"] is None else _incident(row),
         anomaly=_anomaly(row),
         symptom_id=row["symptom_id"],
         run_id=row["run_id"],
@@ -131,22 +147,42 @@ def of_symptom(row: Mapping[str, Any], dataset: DatasetFacts | None) -> Occasion
     )
 
 
+def of_anomaly(row: Mapping[str, Any], dataset: DatasetFacts | None) -> Occasion:
+    """An anomaly that is no symptom of anything: it merely informs, and has no incident."""
+    found = of_symptom({**row, "symptom_id": row["anomaly_id"]}, dataset)
+    return replace(found, source=Source.anomaly, symptom_id=None)
+
+
 def of_news(row: Mapping[str, Any], event: str, dataset: DatasetFacts | None) -> Occasion:
-    """That an incident was resolved or is open again."""
-    word = "is open again" if event == "IncidentReopened" else "is resolved"
+    """That an incident was resolved or is open again. That one is over merely informs."""
+    end = End(row["actor"] or HEADGATE, row["reason"], row["severity"]) if event == "IncidentResolved" else None
     return Occasion(
         source=Source.incident,
         type=event,
-        severity=row["severity"],
+        severity=row["severity"] if end is None else Severity.INFO,
         subject=str(row["incident_id"]),
-        sentence=f"Incident #{row['number']} {word}: {row['title']}",
+        sentence=_reopened(row) if end is None else _resolved(row, end),
         at=row["observed_at"],
         dataset=dataset,
         incident=_incident(row),
         run_id=row["run_id"],
         job=_job(row),
         column=row["column_name"],
+        end=end,
     )
+
+
+def _resolved(row: Mapping[str, Any], end: End) -> str:
+    """What it was about comes last: it is not so any more."""
+    by = "" if end.by == HEADGATE else f" by {end.by}"
+    why = f": {end.reason.rstrip(' .')}" if end.reason else ""
+    return f"Incident #{row['number']} is resolved{by}{why}. It was: {row['title']}"
+
+
+def _reopened(row: Mapping[str, Any]) -> str:
+    by = "" if row["actor"] in (None, HEADGATE) else f", says {row['actor']}"
+    why = f" ({row['reason']})" if by and row["reason"] else ""
+    return f"Incident #{row['number']} is open again{by}{why}: {row['title']}"
 
 
 _BY_STATUS = {"FAILED": "CRITICAL", "GATE_BLOCKED": "CRITICAL", "WARNING": "WARNING", "QUARANTINED": "WARNING"}
@@ -169,6 +205,16 @@ def of_pipeline(alert: Alert, run_id: UUID, dataset: DatasetFacts | None) -> Occ
 
 
 def _incident(row: Mapping[str, Any]) -> IncidentFacts:
+    """With its cause or, of a symptom that is known to have another, with that."""
+    found = _of_incident(row)
+    own = row.get("own_cause")
+    is_other = own is not None and own != found.root_cause and not row["root_is_manual"]
+    if not is_other or row["own_confidence"] < SURE:
+        return found
+    return found._replace(root_cause=own, confidence=round(row["own_confidence"], 3), evidence=(), blamed=None)
+
+
+def _of_incident(row: Mapping[str, Any]) -> IncidentFacts:
     cause = row["cause"] if isinstance(row["cause"], Mapping) else {}
     told = cause.get("evidence")
     evidence = [_sentence(each) for each in told] if isinstance(told, list) else []
@@ -178,9 +224,19 @@ def _incident(row: Mapping[str, Any]) -> IncidentFacts:
         title=row["title"],
         status=row["incident_status"],
         root_cause=row["root_cause"],
-        confidence=float(row["confidence"] or 0),
+        confidence=round(row["confidence"] or 0.0, 3),
         evidence=tuple(each for each in evidence if each),
+        blamed=_blamed(cause.get("candidate")),
     )
+
+
+def _blamed(candidate: object) -> str | None:
+    found = candidate if isinstance(candidate, Mapping) else {}
+    for kind, key in (("job", "name"), ("dataset", "urn")):
+        whose = found.get(kind)
+        if isinstance(whose, Mapping) and isinstance(whose.get(key), str):
+            return f"{kind.capitalize()} '{whose[key]}'"
+    return None
 
 
 def _sentence(evidence: object) -> str:

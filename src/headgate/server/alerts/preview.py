@@ -12,11 +12,12 @@ from uuid import UUID
 
 import msgspec
 
+from headgate.domain.anomaly import AnomalyType
 from headgate.domain.incident import SYMPTOMS
 from headgate.pipelines.alerts.events import alert_of_whole, alerts_within_node
 from headgate.pipelines.config.alerts import AlertEvent
 from headgate.pipelines.record import NodeRecord, Status
-from headgate.server.alerts.occasions import DatasetFacts, Occasion, of_news, of_pipeline, of_symptom
+from headgate.server.alerts.occasions import DatasetFacts, Occasion, of_anomaly, of_news, of_pipeline, of_symptom
 from headgate.server.alerts.rules import (
     HOUR,
     MINUTE,
@@ -35,6 +36,7 @@ from headgate.server.db.pool import Record
 
 MAX_OCCASIONS = 5000
 MAX_RECORDS = 1000
+ANOMALIES = tuple(AnomalyType)
 _NEWS = {"reopened": "IncidentReopened", "resolved": "IncidentResolved"}
 
 
@@ -102,16 +104,16 @@ def _in_turn(rule: Rule, happened: Iterable[Happened], now: datetime) -> Iterato
 
 async def occasions_since(store: AlertStore, rule: Rule, since: datetime) -> Told:
     """What the rule may have heard of, and whether there was too much of it to look at."""
-    pattern = rule.anomaly_type or "*"
-    sources = [read for types, read in _SOURCES if _may_be(pattern, types)]
+    sources = [read for types, read in _SOURCES if _may_be(rule, types)]
     parts = [await read(store, since) for read in sources]
     found = sorted((each for part, _ in parts for each in part), key=lambda each: each.at)
     return found, any(is_cut for _, is_cut in parts)
 
 
-def _may_be(pattern: str, types: Sequence[str]) -> bool:
+def _may_be(rule: Rule, types: Sequence[str]) -> bool:
+    pattern = rule.anomaly_type or "*"
     if pattern == "*":
-        return types is SYMPTOMS
+        return types is SYMPTOMS or (types is ANOMALIES and rule.severity is not None)
     return any(each.startswith(pattern[:-1]) if pattern.endswith("*") else each == pattern for each in types)
 
 
@@ -120,6 +122,16 @@ async def _of_symptoms(store: AlertStore, since: datetime) -> Told:
     known = await store.datasets([row["dataset_id"] for row in rows if row["dataset_id"]])
     found = [
         Happened(row["at"], of_symptom(plain(row), known.get(row["dataset_id"])), row["over_at"])
+        for row in rows[:MAX_OCCASIONS]
+    ]
+    return found, len(rows) > MAX_OCCASIONS
+
+
+async def _of_anomalies(store: AlertStore, since: datetime) -> Told:
+    rows = await store.anomalies(since, MAX_OCCASIONS + 1)
+    known = await store.datasets([row["dataset_id"] for row in rows if row["dataset_id"]])
+    found = [
+        Happened(row["at"], of_anomaly(plain(row), known.get(row["dataset_id"])), row["over_at"])
         for row in rows[:MAX_OCCASIONS]
     ]
     return found, len(rows) > MAX_OCCASIONS
@@ -167,6 +179,7 @@ def _whole(row: Record, event: AlertEvent, at: datetime) -> Happened:
 
 _SOURCES: tuple[tuple[Sequence[str], Callable[[AlertStore, datetime], Awaitable[Told]]], ...] = (
     (SYMPTOMS, _of_symptoms),
+    (ANOMALIES, _of_anomalies),
     (NEWS, _of_news),
     (PIPELINE_EVENTS, _of_pipelines),
 )

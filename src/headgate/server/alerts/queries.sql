@@ -14,6 +14,13 @@ SELECT r.*
  WHERE r.organization_id = $1
    AND r.id = $2;
 
+-- name: find_rule_name
+-- The id of the rule that has a name.
+SELECT r.id
+  FROM alert_rules r
+ WHERE r.organization_id = $1
+   AND r.name = $2;
+
 -- name: lock_rule
 -- One rule, for this transaction alone.
 SELECT r.*
@@ -65,6 +72,15 @@ DELETE FROM alert_rules r
  WHERE r.organization_id = $1
    AND r.id = $2
 RETURNING r.id;
+
+-- name: list_rules_without_recipients
+-- Rules that send mails and name nobody, whether they are on or not.
+SELECT r.name
+  FROM alert_rules r
+ WHERE r.organization_id = $1
+   AND r.channel_type = 'EMAIL'
+   AND coalesce(jsonb_array_length(r.channel_config -> 'email_to'), 0) = 0
+ ORDER BY r.name;
 
 -- name: list_enabled_rules
 -- Every rule that is on.
@@ -156,11 +172,13 @@ SELECT h.id, t.resource_type, t.resource_id, t.payload
   FROM alert_history h
   JOIN async_task t ON t.organization_id = $1 AND t.id = h.task_id
   LEFT JOIN incident_symptoms s ON s.organization_id = $1 AND s.id = h.symptom_id
+  LEFT JOIN anomalies a ON a.organization_id = $1 AND a.id = h.anomaly_id
  WHERE h.organization_id = $1
    AND h.held_by = ANY ($2::uuid[])
    AND h.status = 'DEDUPLICATED'
    AND h.id <> ALL ($3::uuid[])
    AND s.cleared_at IS NULL
+   AND (h.symptom_id IS NOT NULL OR a.status IS NULL OR a.status NOT IN ('RESOLVED', 'FALSE_POSITIVE'))
  ORDER BY h.sent_at, h.id
  LIMIT 1;
 
@@ -250,8 +268,9 @@ SELECT p.*
 -- A symptom with its incident, its anomaly and its job.
 SELECT s.id AS symptom_id, s.type, s.severity, s.sentence, s.last_observed_at AS observed_at, s.dataset_id,
        s.column_name, s.job_id, s.run_id, s.test_name, s.anomaly_id, s.cleared_at, i.id AS incident_id, i.number,
-       i.title, i.status AS incident_status, i.muted_until, i.root_cause, i.cause, i.confidence, a.metric, a.partition_key,
-       a.expected_value, a.actual_value, a.deviation_score, j.namespace AS job_namespace, j.name AS job_name
+       i.title, i.status AS incident_status, i.muted_until, i.root_cause, i.cause, i.confidence, i.root_is_manual,
+       s.root_cause AS own_cause, s.confidence AS own_confidence, a.metric, a.partition_key, a.expected_value,
+       a.actual_value, a.deviation_score, j.namespace AS job_namespace, j.name AS job_name
   FROM incident_symptoms s
   JOIN incidents i ON i.organization_id = $1 AND i.id = s.incident_id
   LEFT JOIN anomalies a ON a.organization_id = $1 AND a.id = s.anomaly_id
@@ -259,18 +278,54 @@ SELECT s.id AS symptom_id, s.type, s.severity, s.sentence, s.last_observed_at AS
  WHERE s.organization_id = $1
    AND s.id = $2;
 
+-- name: find_anomaly
+-- An anomaly that is no symptom, in the shape of one, and whether it is over.
+SELECT NULL AS symptom_id, a.anomaly_type AS type, a.severity, concat_ws(': ', d.name, a.description) AS sentence,
+       a.observed_at, a.dataset_id, a.column_name, a.job_uuid AS job_id, a.run_id, NULL AS test_name, a.id AS anomaly_id,
+       NULL AS incident_id, a.metric, a.partition_key, a.expected_value, a.actual_value, a.deviation_score,
+       j.namespace AS job_namespace, j.name AS job_name, a.status IN ('RESOLVED', 'FALSE_POSITIVE') AS is_over
+  FROM anomalies a
+  LEFT JOIN datasets d ON d.organization_id = $1 AND d.id = a.dataset_id
+  LEFT JOIN jobs j ON j.organization_id = $1 AND j.id = a.job_uuid
+ WHERE a.organization_id = $1
+   AND a.id = $2;
+
+-- name: list_mere_anomalies
+-- Anomalies that are no symptoms, as incidents choose them, since a time, the oldest first, in the shape of a symptom.
+SELECT NULL AS symptom_id, a.anomaly_type AS type, a.severity, concat_ws(': ', d.name, a.description) AS sentence,
+       a.detected_at AS observed_at, a.dataset_id, a.column_name, a.job_uuid AS job_id, a.run_id, NULL AS test_name,
+       a.id AS anomaly_id, NULL AS incident_id, NULL AS metric, NULL AS partition_key, NULL AS expected_value,
+       NULL AS actual_value, NULL AS deviation_score, NULL AS job_namespace, NULL AS job_name, a.detected_at AS at,
+       a.resolved_at AS over_at
+  FROM anomalies a
+  LEFT JOIN datasets d ON d.organization_id = $1 AND d.id = a.dataset_id
+ WHERE a.organization_id = $1
+   AND a.detected_at >= $2
+   AND (a.severity = 'INFO' OR (a.anomaly_type = 'SchemaChange' AND a.severity <> 'CRITICAL'))
+ ORDER BY a.detected_at, a.id
+ LIMIT $3;
+
 -- name: find_incident
--- An incident with the job of its cause, in the shape of a symptom.
-SELECT i.kind AS type, i.severity, i.last_seen_at AS observed_at, i.dataset_id, i.column_name,
-       i.cause_run_id AS run_id, i.id AS incident_id, i.number, i.title, i.status AS incident_status, i.muted_until,
-       i.root_cause, i.cause, i.confidence, j.namespace AS job_namespace, j.name AS job_name
+-- An incident with the job of its cause, in the shape of a symptom, and who last resolved or reopened it, as $3 says.
+SELECT i.kind AS type, i.severity, coalesce(CASE $3 WHEN 'resolved' THEN i.resolved_at END, e.at, i.last_seen_at)
+         AS observed_at,
+       i.dataset_id, i.column_name, i.cause_run_id AS run_id, i.id AS incident_id, i.number, i.title,
+       i.status AS incident_status, i.muted_until, i.root_cause, i.cause, i.confidence, j.namespace AS job_namespace,
+       j.name AS job_name, e.actor, e.detail ->> 'reason' AS reason
   FROM incidents i
   LEFT JOIN jobs j ON j.organization_id = $1 AND j.id = i.cause_job_id
+  LEFT JOIN LATERAL (SELECT v.at, v.actor, v.detail
+                       FROM incident_events v
+                      WHERE v.organization_id = $1
+                        AND v.incident_id = i.id
+                        AND v.kind = $3::text
+                      ORDER BY v.id DESC
+                      LIMIT 1) e ON true
  WHERE i.organization_id = $1
    AND i.id = $2;
 
 -- name: list_symptoms
--- Symptoms that were found, or found again, since a time, the oldest first, in the shape of one symptom.
+-- Symptoms that were news, or news again, since a time, the oldest first, in the shape of one symptom.
 SELECT s.id AS symptom_id, s.type, s.severity, s.sentence, f.at AS observed_at, s.dataset_id, s.column_name, s.job_id,
        s.run_id, s.test_name, s.anomaly_id, i.id AS incident_id, i.number, i.title, i.status AS incident_status,
        i.root_cause, i.cause, i.confidence, NULL AS metric, NULL AS partition_key, NULL AS expected_value,
@@ -280,6 +335,7 @@ SELECT s.id AS symptom_id, s.type, s.severity, s.sentence, f.at AS observed_at, 
            FROM incident_symptoms n
           WHERE n.organization_id = $1
             AND n.created_at >= $2
+            AND n.is_news
           ORDER BY n.created_at, n.id
           LIMIT $3)
         UNION ALL
@@ -287,6 +343,7 @@ SELECT s.id AS symptom_id, s.type, s.severity, s.sentence, f.at AS observed_at, 
            FROM incident_events e
           WHERE e.organization_id = $1
             AND e.kind = 'symptom_repeated'
+            AND e.detail -> 'is_news' IS DISTINCT FROM 'false'
             AND e.at >= $2
           ORDER BY e.at, e.id
           LIMIT $3)) f
@@ -299,7 +356,7 @@ SELECT s.id AS symptom_id, s.type, s.severity, s.sentence, f.at AS observed_at, 
 -- How incidents went on since a time, the oldest first, in the shape of an incident; a merge is no news.
 SELECT e.at, e.kind AS event, i.kind AS type, i.severity, e.at AS observed_at, i.dataset_id, i.column_name,
        i.cause_run_id AS run_id, i.id AS incident_id, i.number, i.title, i.status AS incident_status, i.root_cause,
-       i.cause, i.confidence, NULL AS job_namespace, NULL AS job_name,
+       i.cause, i.confidence, NULL AS job_namespace, NULL AS job_name, e.actor, e.detail ->> 'reason' AS reason,
        (SELECT min(o.at)
           FROM incident_events o
          WHERE o.organization_id = $1
@@ -313,6 +370,7 @@ SELECT e.at, e.kind AS event, i.kind AS type, i.severity, e.at AS observed_at, i
    AND e.kind IN ('resolved', 'reopened')
    AND e.at >= $2
    AND (e.kind = 'reopened' OR i.merged_into IS NULL)
+   AND e.detail -> 'is_news' IS DISTINCT FROM 'false'
  ORDER BY e.at, e.id
  LIMIT $3;
 

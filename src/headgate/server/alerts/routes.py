@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 from uuid import UUID, uuid4
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Path, Query, Request
 
 from headgate.domain.anomaly import Severity
 from headgate.errors import Conflict, FieldError, InvalidFields, NotFound
@@ -46,6 +46,7 @@ async def channels_of(request: Request) -> Channels:
 
 
 Ways = Annotated[Channels, Depends(channels_of)]
+RuleRef = Annotated[str, Path(max_length=200, description="The id or the name of a rule")]
 Days = Annotated[int, Query(ge=1, le=90, description="How far back")]
 
 
@@ -64,19 +65,21 @@ async def create_alert_rule(body: schemas.RuleIn, caller: Writer, database: Db, 
     stored = await configs.seal(config, ways.vault, caller.organization_id)
     async with database.tenant(caller.organization_id) as conn:
         store = AlertStore(conn, caller.organization_id)
+        await _check_recipients(store, body.channel_type, stored)
         return _rule(await store.add_rule(_values(body, stored), body.name, caller.name))
 
 
 @router.get("/alert-rules/{rule_id}", responses=problems(NotFound))
-async def get_alert_rule(rule_id: UUID, reads: Reads) -> schemas.RuleOut:
+async def get_alert_rule(rule_id: RuleRef, reads: Reads) -> schemas.RuleOut:
     """One rule."""
     async with reads.open() as conn:
-        return _rule(await AlertStore(conn, reads.organization_id).rule(rule_id))
+        store = AlertStore(conn, reads.organization_id)
+        return _rule(await store.rule(await store.rule_called(rule_id)))
 
 
 @router.put("/alert-rules/{rule_id}", responses=problems(NotFound, Conflict))
 async def change_alert_rule(
-    rule_id: UUID, body: schemas.RuleIn, request: Request, caller: Writer, database: Db, ways: Ways
+    rule_id: RuleRef, body: schemas.RuleIn, request: Request, caller: Writer, database: Db, ways: Ways
 ) -> schemas.RuleOut:
     """Changes a rule to what is sent.
 
@@ -85,9 +88,10 @@ async def change_alert_rule(
     organization_id = caller.organization_id
     async with database.tenant(organization_id) as conn:
         store = AlertStore(conn, organization_id)
-        before = await store.rule(rule_id, lock=True)
+        before = await store.rule(await store.rule_called(rule_id), lock=True)
         old = decoded(before["channel_config"]) if before["channel_type"] == body.channel_type else None
         stored = await _stored(body.channel_type, body.channel_config, old, ways, organization_id)
+        await _check_recipients(store, body.channel_type, stored)
         after = await _changed(store, before, _values(body, stored), body.name)
     request.app.state.bell.ring(organization_id)
     return _rule(after)
@@ -95,44 +99,47 @@ async def change_alert_rule(
 
 @router.patch("/alert-rules/{rule_id}", responses=problems(NotFound, Conflict))
 async def switch_alert_rule(
-    rule_id: UUID, body: schemas.RuleChangeIn, request: Request, caller: Writer, database: Db, ways: Ways
+    rule_id: RuleRef, body: schemas.RuleChangeIn, request: Request, caller: Writer, database: Db, ways: Ways
 ) -> schemas.RuleOut:
     """Turns a rule on or off, or changes some of it. What happens while it is off is not told later."""
     organization_id = caller.organization_id
     async with database.tenant(organization_id) as conn:
         store = AlertStore(conn, organization_id)
-        before = await store.rule(rule_id, lock=True)
+        before = await store.rule(await store.rule_called(rule_id), lock=True)
         hours = decoded(before["quiet_hours"])
         fields = {**before, "quiet_hours": hours} | body.given
         fields["quiet_hours"] = as_json(fields["quiet_hours"])
         if "channel_config" in body.model_fields_set:
             old = decoded(before["channel_config"])
             given = configs.shown(old) | body.channel_config
-            fields["channel_config"] = as_json(await _stored(before["channel_type"], given, old, ways, organization_id))
+            stored = await _stored(before["channel_type"], given, old, ways, organization_id)
+            await _check_recipients(store, before["channel_type"], stored)
+            fields["channel_config"] = as_json(stored)
         after = await _changed(store, before, [fields[name] for name in _STORED], fields["name"])
     request.app.state.bell.ring(organization_id)
     return _rule(after)
 
 
 @router.delete("/alert-rules/{rule_id}", status_code=204, responses=problems(NotFound))
-async def delete_alert_rule(rule_id: UUID, caller: Writer, database: Db) -> None:
+async def delete_alert_rule(rule_id: RuleRef, caller: Writer, database: Db) -> None:
     """Removes a rule. What it sent stays in the history."""
     async with database.tenant(caller.organization_id) as conn:
-        await AlertStore(conn, caller.organization_id).remove_rule(rule_id)
+        store = AlertStore(conn, caller.organization_id)
+        await store.remove_rule(await store.rule_called(rule_id))
 
 
 @router.get("/alert-rules/{rule_id}/preview", responses=problems(NotFound))
-async def preview_alert_rule(rule_id: UUID, reads: Reads, days: Days = 30) -> schemas.PreviewOut:
+async def preview_alert_rule(rule_id: RuleRef, reads: Reads, days: Days = 30) -> schemas.PreviewOut:
     """What the rule, on or off, would have sent for what happened in the last days. Nothing is sent."""
     now = datetime.now(UTC)
     async with reads.open() as conn:
         store = AlertStore(conn, reads.organization_id)
-        rule = rule_of(await store.rule(rule_id))
+        rule = rule_of(await store.rule(await store.rule_called(rule_id)))
         happened, is_cut = await occasions_since(store, rule, now - timedelta(days=days))
     played = list(play(rule, happened, now))
     held = Counter(str(each.reason) for each in played if each.reason)
     return schemas.PreviewOut(
-        rule_id=rule_id,
+        rule_id=rule.id,
         days=days,
         matched=sum(not each.was_held for each in played),
         would_send=len(played) - held.total(),
@@ -147,6 +154,7 @@ async def list_alert_history(
     reads: Reads,
     page: Paged,
     rule_id: UUID | None = None,
+    rule: Annotated[str | None, Query(max_length=200, description="The id or the name of a rule")] = None,
     status: schemas.AlertStatus | None = None,
     channel_type: schemas.ChannelType | None = None,
     dataset: Annotated[str | None, Query(max_length=4000, description="Id, urn or name")] = None,
@@ -158,11 +166,15 @@ async def list_alert_history(
 ) -> schemas.AlertPage:
     """What was sent, held back or failed, newest first, with what runs of pipelines sent by their own files."""
     begin = _begin(since, hours)
+    if rule is not None and rule_id is not None:
+        raise InvalidFields([FieldError("query.rule", "does not go with `rule_id`", rule)], hint="give one of the two")
     async with reads.open() as conn:
         found = None if dataset is None else await find_dataset(conn, reads.organization_id, dataset)
         dataset_id = None if found is None else found.id
-        filters = Filters(rule_id, incident_id, dataset_id, anomaly_id, status, channel_type, type_, begin)
-        rows, cursor = await AlertStore(conn, reads.organization_id).history(filters, page)
+        store = AlertStore(conn, reads.organization_id)
+        of_rule = rule_id if rule is None else await store.rule_called(rule)
+        filters = Filters(of_rule, incident_id, dataset_id, anomaly_id, status, channel_type, type_, begin)
+        rows, cursor = await store.history(filters, page)
     return schemas.AlertPage(items=[_alert(row) for row in rows], next_cursor=cursor)
 
 
@@ -174,7 +186,7 @@ async def send_test_alert(
     organization_id = caller.organization_id
     async with database.tenant(organization_id) as conn:
         store = AlertStore(conn, organization_id)
-        name, channel_type, stored = await _channel(body, store, ways, organization_id)
+        rule_id, name, channel_type, stored = await _channel(body, store, ways, organization_id)
         context = await context_for(store, channel_type, stored)
         mail = await store.email_settings()
     sample = _sample(caller.name)
@@ -184,7 +196,7 @@ async def send_test_alert(
     reason = None if outcome.error is None else Reason.gave_up if outcome.may_repeat else Reason.refused
     note = Note(
         id=alert_id,
-        rule_id=body.rule_id,
+        rule_id=rule_id,
         rule_name=name,
         task_id=None,
         channel_type=channel_type,
@@ -216,7 +228,7 @@ async def get_email_settings(reads: Reads) -> schemas.EmailSettingsOut:
         return answer_settings(await AlertStore(conn, reads.organization_id).email_settings())
 
 
-@router.put("/email-settings")
+@router.put("/email-settings", responses=problems(Conflict))
 async def set_email_settings(
     body: schemas.EmailSettingsIn, caller: Admin, database: Db, ways: Ways
 ) -> schemas.EmailSettingsOut:
@@ -224,6 +236,8 @@ async def set_email_settings(
     async with database.tenant(caller.organization_id) as conn:
         store = AlertStore(conn, caller.organization_id)
         before = await store.email_settings()
+        if not body.email_to:
+            await _check_nobody_depends(store)
         values = await row_of_settings(body, before, ways, caller.organization_id)
         return answer_settings(await store.set_email_settings([*values, caller.name]))
 
@@ -234,6 +248,29 @@ async def _stored(
     """The channel as it is stored, with the secrets that stay."""
     filled = await configs.completed(given, old, ways.vault, organization_id)
     return await configs.seal(configs.read_config(channel_type, filled, ways.guard), ways.vault, organization_id)
+
+
+async def _check_recipients(store: AlertStore, channel_type: str, stored: dict[str, Any]) -> None:
+    """Refuse a rule whose mails would go to nobody."""
+    if channel_type != "EMAIL" or stored.get("email_to"):
+        return
+    settings = await store.email_settings()
+    if settings is None or not settings["email_to"]:
+        raise InvalidFields(
+            [FieldError("channel_config.email_to", "names nobody, and neither do the e-mail settings")],
+            hint="give addresses here, or set `email_to` by PUT /api/v1/email-settings first",
+        )
+
+
+async def _check_nobody_depends(store: AlertStore) -> None:
+    """Refuse settings without recipients while there are rules that have no others."""
+    names = await store.without_recipients()
+    if names:
+        told = ", ".join(repr(name) for name in names[:3]) + (f" and {len(names) - 3} more" if names[3:] else "")
+        raise Conflict(
+            f"`email_to` names nobody, and mails of the alert rules {told} would go to nobody",
+            hint="keep an address in `email_to`, or give these rules `email_to` of their own, or remove them",
+        )
 
 
 async def _changed(store: AlertStore, before: Record, values: Sequence[Any], name: str) -> Record:
@@ -254,8 +291,8 @@ def _begin(since: datetime | None, hours: int | None) -> datetime | None:
 
 async def _channel(
     body: schemas.TestIn, store: AlertStore, ways: Channels, organization_id: UUID
-) -> tuple[str | None, str, dict[str, Any]]:
-    """The name of the rule, if it is one, and its channel."""
+) -> tuple[UUID | None, str | None, str, dict[str, Any]]:
+    """The id and the name of the rule, if it is one, and its channel."""
     is_given = body.channel_type is not None and body.channel_config is not None
     if (body.rule_id is None) != is_given:
         raise InvalidFields(
@@ -263,12 +300,12 @@ async def _channel(
             hint='send {"rule_id": "…"}, or {"channel_type": "SLACK", "channel_config": {"webhook_url": "https://…"}}',
         )
     if body.rule_id is not None:
-        row = await store.rule(body.rule_id)
-        return row["name"], row["channel_type"], decoded(row["channel_config"])
+        row = await store.rule(await store.rule_called(body.rule_id))
+        return row["id"], row["name"], row["channel_type"], decoded(row["channel_config"])
     assert body.channel_type is not None
     assert body.channel_config is not None
     config = configs.read_config(body.channel_type, body.channel_config, ways.guard)
-    return None, str(body.channel_type), await configs.seal(config, ways.vault, organization_id)
+    return None, None, str(body.channel_type), await configs.seal(config, ways.vault, organization_id)
 
 
 def _sample(sender: str) -> Occasion:

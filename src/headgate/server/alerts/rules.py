@@ -32,6 +32,7 @@ class Reason(StrEnum):
     grouped = "grouped"
     throttled = "throttled"
     quiet_hours = "quiet_hours"
+    muted = "muted"
     sending = "sending"
     retrying = "retrying"
     refused = "refused"
@@ -42,6 +43,7 @@ class Source(StrEnum):
     """What there is to tell of."""
 
     symptom = "symptom"
+    anomaly = "anomaly"
     incident = "incident"
     pipeline = "pipeline"
 
@@ -108,6 +110,9 @@ class About(NamedTuple):
     names: tuple[str, ...] = ()
     owners: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    is_muted: bool = False
+    # That something is well again wakes nobody, however bad it was.
+    is_good: bool = False
 
 
 class Past(NamedTuple):
@@ -128,7 +133,7 @@ class Past(NamedTuple):
 def fits(rule: Rule, about: About) -> bool:
     """Whether the rule wants to hear of it."""
     return (
-        _wants(rule.anomaly_type, about)
+        _wants(rule, about)
         and rule.severity in (None, about.severity)
         and _is_among(rule.dataset_name, about.names)
         and (rule.owner is None or rule.owner.lower() in (each.lower() for each in about.owners))
@@ -136,11 +141,14 @@ def fits(rule: Rule, about: About) -> bool:
     )
 
 
-def _wants(pattern: str | None, about: About) -> bool:
-    """All symptoms unless something is named; the news of incidents and pipelines have to be."""
-    if pattern in (None, "*"):
-        return about.source is Source.symptom
-    return _is_like(pattern, about.type)
+def _wants(rule: Rule, about: About) -> bool:
+    """All symptoms unless something is named; the news of incidents and pipelines have to be.
+
+    Of an anomaly that is no symptom only those hear that ask for its type, or for what is as mild.
+    """
+    if rule.anomaly_type in (None, "*"):
+        return about.source is Source.symptom or (about.source is Source.anomaly and rule.severity is not None)
+    return _is_like(rule.anomaly_type, about.type)
 
 
 def _is_among(pattern: str | None, names: Iterable[str]) -> bool:
@@ -156,6 +164,8 @@ def _is_like(pattern: str | None, name: str) -> bool:
 
 def held_back(rule: Rule, about: About, past: Past, now: datetime) -> Reason | None:
     """Why the rule is silent now, or None if it is to be told."""
+    if about.is_muted:
+        return Reason.muted
     if _is_quiet(rule, about, now):
         return Reason.quiet_hours
     if past.grouped_at is not None and now - past.grouped_at < rule.window:
@@ -178,7 +188,8 @@ def back_at(rule: Rule, now: datetime) -> datetime | None:
 
 def _is_quiet(rule: Rule, about: About, now: datetime) -> bool:
     hours = rule.quiet_hours
-    if hours is None or (hours.critical_passes and about.severity == Severity.CRITICAL):
+    passes = about.severity == Severity.CRITICAL and not about.is_good
+    if hours is None or (hours.critical_passes and passes):
         return False
     return hours.until(now) is not None
 

@@ -261,7 +261,9 @@ class AlertPage(BaseModel):
 class TestIn(Body):
     """Either a rule, or a channel that may become one."""
 
-    rule_id: UUID | None = None
+    rule_id: Annotated[str, Field(min_length=1, max_length=200, description="The id or the name of a rule")] | None = (
+        None
+    )
     channel_type: ChannelType | None = None
     channel_config: Annotated[dict[str, Any], Field(max_length=20)] | None = None
 

@@ -18,6 +18,7 @@ from headgate.server.db.pool import Connection, Record
 from headgate.server.db.queries import Queries
 from headgate.server.pagination import Page
 from headgate.server.references.datasets import find_datasets
+from headgate.server.references.ids import as_id
 
 Q = Queries("headgate.server.alerts")
 
@@ -89,6 +90,17 @@ class AlertStore:
         if row is None:
             raise NotFound(f"there is no alert rule '{rule_id}'", hint="see GET /api/v1/alert-rules")
         return row
+
+    async def rule_called(self, text: str) -> UUID:
+        """The id of the rule that is meant by its name; an id may be that of a rule that is gone."""
+        by_id = as_id(text)
+        found: UUID | None = by_id or await self._conn.fetchval(Q.find_rule_name, self._organization_id, text)
+        if found is None:
+            raise NotFound(
+                f"there is no alert rule {text!r}",
+                hint="see GET /api/v1/alert-rules; one that is gone is asked for by its id",
+            )
+        return found
 
     async def add_rule(self, values: Sequence[Any], name: str, created_by: str) -> Record:
         await self._check_name(name, None)
@@ -234,8 +246,19 @@ class AlertStore:
     async def symptom(self, symptom_id: UUID) -> Record | None:
         return await self._conn.fetchrow(Q.find_symptom, self._organization_id, symptom_id)
 
-    async def incident(self, incident_id: UUID) -> Record | None:
-        return await self._conn.fetchrow(Q.find_incident, self._organization_id, incident_id)
+    async def incident(self, incident_id: UUID, event: str) -> Record | None:
+        """An incident with who made it what the event says, and why."""
+        kind = "resolved" if event == "IncidentResolved" else "reopened"
+        return await self._conn.fetchrow(Q.find_incident, self._organization_id, incident_id, kind)
+
+    async def anomaly(self, anomaly_id: UUID) -> Record | None:
+        """An anomaly that is no symptom."""
+        return await self._conn.fetchrow(Q.find_anomaly, self._organization_id, anomaly_id)
+
+    async def anomalies(self, since: datetime, limit: int) -> Sequence[Record]:
+        """Those that are no symptoms."""
+        rows: Sequence[Record] = await self._conn.fetch(Q.list_mere_anomalies, self._organization_id, since, limit)
+        return rows
 
     async def symptoms(self, since: datetime, limit: int) -> Sequence[Record]:
         rows: Sequence[Record] = await self._conn.fetch(Q.list_symptoms, self._organization_id, since, limit)
@@ -292,6 +315,11 @@ class AlertStore:
 
     async def email_settings(self) -> Record | None:
         return await self._conn.fetchrow(Q.get_email_settings, self._organization_id)
+
+    async def without_recipients(self) -> list[str]:
+        """The names of the rules whose mails go to whom the settings name."""
+        rows = await self._conn.fetch(Q.list_rules_without_recipients, self._organization_id)
+        return [row["name"] for row in rows]
 
     async def set_email_settings(self, values: Sequence[Any]) -> Record:
         return await self._conn.fetchrow(Q.set_email_settings, self._organization_id, *values)

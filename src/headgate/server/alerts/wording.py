@@ -11,7 +11,7 @@ from uuid import UUID
 from headgate.messages.email import Mail, subject_of
 from headgate.messages.message import CRITICAL, GOOD, INFO, WARNING, Button, Fact, Look, Message
 from headgate.pipelines.alerts.payloads import fields_of, message_of
-from headgate.server.alerts.occasions import Occasion
+from headgate.server.alerts.occasions import IncidentFacts, Occasion
 from headgate.server.alerts.rules import TEST_TYPE
 
 _LOOKS = {"CRITICAL": CRITICAL, "WARNING": WARNING, "INFO": INFO}
@@ -90,12 +90,12 @@ def _of_symptom(occasion: Occasion, base: str | None) -> Message:
         sentence=occasion.sentence,
         at=occasion.at,
         kind=occasion.type,
-        heading=(*_subject(occasion), Fact("🚦", "Severity", occasion.severity)),
+        heading=(*_subject(occasion), _how_bad(occasion)),
         owner=", ".join(occasion.dataset.owners) if occasion.dataset and occasion.dataset.owners else None,
         place=_place(occasion),
         facts=_facts(occasion),
-        reasons=() if incident is None else _reasons(incident.root_cause, incident.evidence),
-        reasons_title="Likely Cause",
+        reasons=() if incident is None else _reasons(incident, occasion.sentence),
+        reasons_title=_how_sure(incident),
         buttons=_buttons(occasion, base),
     )
 
@@ -121,8 +121,21 @@ def _subject(occasion: Occasion) -> tuple[Fact, ...]:
     return (Fact("📦", "Job", occasion.job[1]),) if occasion.job else ()
 
 
+def _how_bad(occasion: Occasion) -> Fact:
+    """How bad it is or, of what is over, who has ended it."""
+    if occasion.end is None:
+        return Fact("🚦", "Severity", occasion.severity)
+    return Fact("✅", "Resolved by", occasion.end.by)
+
+
+def _how_sure(incident: IncidentFacts | None) -> str:
+    if incident is None or not incident.confidence:
+        return "Likely Cause"
+    return f"Likely Cause ({incident.confidence:.0%} sure)"
+
+
 def _look(occasion: Occasion) -> Look:
-    if occasion.type == "IncidentResolved":
+    if occasion.end is not None:
         return GOOD
     return INFO if occasion.type == TEST_TYPE else _LOOKS[occasion.severity]
 
@@ -139,7 +152,7 @@ def _place(occasion: Occasion) -> tuple[Fact, ...]:
 def _facts(occasion: Occasion) -> tuple[Fact, ...]:
     facts: list[Fact] = []
     if (incident := occasion.incident) is not None:
-        title = "" if incident.title == occasion.sentence else f" {incident.title}"
+        title = "" if incident.title in occasion.sentence else f" {incident.title}"
         facts.append(Fact("🚨", "Incident", f"#{incident.number}{title}"))
     if (anomaly := occasion.anomaly) is not None:
         if anomaly.actual is not None:
@@ -175,12 +188,24 @@ def _shown(value: object) -> str:
     return ", ".join(map(_shown, value)) if isinstance(value, list) else str(value)
 
 
-def _reasons(root_cause: str | None, evidence: tuple[str, ...]) -> tuple[str, ...]:
-    """The cause, and what speaks for it as far as the cause does not say it already."""
-    if root_cause is None:
-        return tuple(dict.fromkeys(evidence))
-    said = root_cause.casefold()
-    return (root_cause, *(each for each in dict.fromkeys(evidence) if each.rstrip(" .").casefold() not in said))
+def _reasons(incident: IncidentFacts, sentence: str) -> tuple[str, ...]:
+    """The cause, and what speaks for it; nothing that the cause, or the message itself, says already."""
+    cause = incident.root_cause
+    said = f"{cause or ''}\n{sentence}".casefold()
+    more = [each for each in dict.fromkeys(incident.evidence) if each.rstrip(" .").casefold() not in said]
+    # What evidence says is said of somebody: "wrote 70% fewer rows".
+    told = [f"{incident.blamed} {each}" if incident.blamed else each for each in more]
+    return tuple(told) if cause is None else (_without_error(cause, sentence), *told)
+
+
+def _without_error(cause: str, sentence: str) -> str:
+    """Of a run that failed the message has the error already.
+
+    >>> _without_error("Job 'load' at 10:00 failed: no disk.", "a run of load failed: no disk")
+    "Job 'load' at 10:00 failed."
+    """
+    error = sentence.partition(": ")[2].strip(" .")
+    return cause.replace(f": {error}", "", 1) if error else cause
 
 
 def _links(occasion: Occasion, base: str | None) -> dict[str, str | None]:
@@ -205,7 +230,7 @@ def _buttons(occasion: Occasion, base: str | None) -> tuple[Button, ...]:
 
 def _subject_values(occasion: Occasion, message: Message) -> dict[str, str]:
     return {
-        "severity": occasion.severity,
+        "severity": "RESOLVED" if occasion.end else occasion.severity,
         "anomaly_type": occasion.type,
         "dataset_name": occasion.name,
         "title": message.title,
@@ -247,8 +272,13 @@ def _anomaly_fields(occasion: Occasion) -> dict[str, Any] | None:
 
 
 def _incident_fields(occasion: Occasion) -> dict[str, Any] | None:
-    found = occasion.incident
-    return None if found is None else {**found._asdict(), "id": str(found.id)}
+    found, end = occasion.incident, occasion.end
+    if found is None:
+        return None
+    told = {**found._asdict(), "id": str(found.id)}
+    del told["blamed"]
+    ended = {"resolved_by": end and end.by, "resolution": end and end.reason}
+    return {**told, **ended, "resolved_at": occasion.at.isoformat() if end else None}
 
 
 def _reach_fields(occasion: Occasion) -> dict[str, Any] | None:

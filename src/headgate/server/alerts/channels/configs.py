@@ -25,6 +25,8 @@ HIDDEN = "********"
 MAX_ADDRESSES = 50
 MAX_EXTRA = 10_000
 MAX_DEPTH = 20
+MAX_URL = 4000
+MIN_SECRET, MAX_SECRET = 8, 500
 _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _ADDRESS = re.compile(rf"(?=[^@]{{1,64}}@){_ATOM}(?:\.{_ATOM})*@{_LABEL}(?:\.{_LABEL})*")
@@ -62,6 +64,8 @@ def _subject(value: str) -> str:
 
 def _url(value: SecretStr) -> SecretStr:
     text = value.get_secret_value()
+    if len(text) > MAX_URL:
+        raise ValueError(f"is longer than {MAX_URL} characters; it is not shown, being a secret")
     try:
         parts = urlsplit(text)
         is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
@@ -72,6 +76,12 @@ def _url(value: SecretStr) -> SecretStr:
     if text == shown_url(text):
         raise ValueError("is only what is shown of a URL: write all of it")
     return value
+
+
+def _signing(value: SecretStr) -> SecretStr:
+    if not MIN_SECRET <= len(value.get_secret_value()) <= MAX_SECRET:
+        raise ValueError(f"has to have {MIN_SECRET} to {MAX_SECRET} characters; it is not shown, being a secret")
+    return _secret(value)
 
 
 def _secret(value: SecretStr) -> SecretStr:
@@ -113,7 +123,7 @@ def _children(value: object) -> list[Any]:
 Address = Annotated[str, Field(max_length=MAX_ADDRESS), AfterValidator(_address)]
 Addresses = Annotated[list[Address], Field(max_length=MAX_ADDRESSES)]
 Subject = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(_subject)]
-Url = Annotated[SecretStr, Field(max_length=4000), AfterValidator(_url)]
+Url = Annotated[SecretStr, AfterValidator(_url)]
 
 
 class _Config(BaseModel):
@@ -141,7 +151,7 @@ class TeamsConfig(_Config):
 
 class WebhookConfig(_Config):
     webhook_url: Url
-    secret: Annotated[SecretStr, Field(min_length=8, max_length=500), AfterValidator(_secret)] | None = None
+    secret: Annotated[SecretStr, AfterValidator(_signing)] | None = None
     headers: Annotated[dict[str, SecretStr], Field(max_length=20), AfterValidator(_headers)] = {}
     extra: Annotated[dict[str, Any], AfterValidator(_extra)] = {}
 
