@@ -3,7 +3,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# Tests wait for processes, networks and disks: two at a time keep two cores busy.
+# Tests wait for processes, networks and disks: two at a time keep two cores busy. They keep the order that
+# tests/conftest.py gives them: by the number of tests in a file, the longest would come last.
 PROCESSES ?= 2
 
 .DEFAULT_GOAL := help
@@ -30,7 +31,8 @@ demo: setup ## Start the server, send it events, run pipelines over a week, and 
 	$(BIN)/python examples/demo.py
 
 test: setup system agent check ## Everything that CI runs
-	$(BIN)/pytest --numprocesses $(PROCESSES) --dist loadfile
+	$(BIN)/python -m tests.support.jvm
+	$(BIN)/pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 test-spark-matrix: agent ## The tests of the Spark agent on Spark 3.5, 4.0 and 4.3
 	$(BIN)/python scripts/spark_matrix.py

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import os
+import shutil
 import tempfile
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -18,24 +21,44 @@ from headgate.server.db.pool import Database
 from headgate.settings import Settings
 from tests.support.absent import lacking
 from tests.support.server import Server, running_server
+from tests.support.spark_jobs import quick_java
 
 TEMPLATE = "headgate_template"
 _numbers = itertools.count(1)
 
 # Durability is the embedded tests' business; here it would only cost time.
-FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "200"}
+FAST = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "max_connections": "200",
+    "max_wal_size": "256MB",
+}
+# One test of each takes minutes, and the processes that it starts take most of them.
+LONGEST = frozenset({"test_demo.py", "test_tasks_killed.py"})
+# What the servers of two test processes take, with the databases of a few tests.
+ROOM_BYTES = 4 * 1024**3
+
+
+def pytest_configure() -> None:
+    """Every Spark that a test starts, by whatever command, inherits how its JVM is to start."""
+    os.environ["SPARK_SUBMIT_OPTS"] = str(quick_java())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Fast tests first: unit, then integration, then what is marked slow.
 
-    Those of Spark are kept together by what is in their session: another needs another JVM.
+    Those of Spark are kept together by what is in their session: another needs another JVM. Among the slow files
+    the long ones come first, so that no core waits for one of them at the end.
     """
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow") is not None)
 
     def cost(item: pytest.Item) -> tuple[int, int, str]:
-        path, is_slow = str(item.path), item.get_closest_marker("slow") is not None
+        path = str(item.path)
+        if item.get_closest_marker("slow") is not None:
+            return (2, 0 if item.path.name in LONGEST else 1, f"{10_000 - slow[item.path]:05} {path}")
         kind = 2 if "/tests/spark/" in path else 1 if "pipelines" in path else 0
-        return (2 if is_slow else 0 if "/unit/" in path else 1, -kind if is_slow else kind, path)
+        return (0 if "/unit/" in path else 1, kind, path)
 
     items.sort(key=cost)
 
@@ -94,8 +117,16 @@ class Cluster:
             await conn.close()
 
 
+def _in_memory() -> Path | None:
+    """A place in memory, if there is one with room: each test's database is nearly a thousand files."""
+    memory = Path("/dev/shm")
+    return memory if memory.is_dir() and shutil.disk_usage(memory).free > ROOM_BYTES else None
+
+
 def _started(binaries: Path | None) -> Iterator[EmbeddedPostgres]:
-    with tempfile.TemporaryDirectory(prefix="headgate-test-") as directory:
+    with tempfile.TemporaryDirectory(prefix="headgate-test-", dir=_in_memory()) as directory:
+        # Run by root, the server is another user, and goes elsewhere if it cannot pass.
+        Path(directory).chmod(0o711)
         postgres = EmbeddedPostgres(Path(directory) / "postgres", settings=FAST, binaries=binaries)
         postgres.start()
         try:

@@ -8,7 +8,6 @@ import socket
 import stat
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from headgate.client import HeadgateClient
 from headgate.errors import HeadgateError, Unauthenticated
 from headgate.local import claim
 from headgate.server.db.embedded import EmbeddedPostgres
-from tests.support.up import HEADGATE, Up, an_event, environment, headgate, wait_until
+from tests.support.up import HEADGATE, Up, an_event, environment, headgate, open_folder, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -34,10 +33,8 @@ SHOP = ROOT / "examples" / "shop" / "events.ndjson"
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="headgate-up-") as name:
-        # Open, as a user's folder would be: the database of root runs as somebody else.
-        Path(name).chmod(0o755)
-        yield Path(name)
+    with open_folder() as folder:
+        yield folder
 
 
 @pytest.fixture
@@ -389,36 +386,6 @@ def test_a_wrong_password_is_a_user_error(up: Up) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("error[auth.unauthenticated]: ")
     assert "correlation id: " in done.stderr
-
-
-def test_the_demo_checks_what_it_prints(folder: Path) -> None:
-    with socket.socket() as taken:
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            taken.bind(("127.0.0.1", 8642))
-            taken.listen()
-        except OSError:
-            pass  # somebody else has it, which is as good
-        done = subprocess.run(
-            [sys.executable, str(ROOT / "examples" / "demo.py")],
-            cwd=folder,
-            env=environment(CI="true", HEADGATE_DEMO_DIR=str(folder / "demo")),
-            capture_output=True,
-            text=True,
-            timeout=1200,
-            check=False,
-        )
-
-    demo = Up(folder)
-    demo.data_dir = folder / "demo"
-    try:
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert "Port 8642 is taken" in done.stdout
-        assert "38 stored, 0 duplicate, 0 refused" in done.stdout
-        assert max(len(line) for line in done.stdout.splitlines()) <= 80
-        assert demo.postgres() == []
-    finally:
-        demo.remove()
 
 
 @pytest.fixture

@@ -27,6 +27,16 @@ DEFAULTS = {
 }
 
 
+class QuickJava(NamedTuple):
+    """How a JVM of the tests is started, and the archive of classes that it uses if it is there (see `jvm`)."""
+
+    flags: str
+    archive: Path
+
+    def __str__(self) -> str:
+        return f"{self.flags} -XX:SharedArchiveFile={self.archive}"
+
+
 class Finished(NamedTuple):
     """How a script ended and what it printed."""
 
@@ -75,6 +85,15 @@ def agent_jar(spark: str | None = None) -> Path:
     return jar_path(spark_version(spark), scala_version(spark))
 
 
+def quick_java() -> QuickJava:
+    """Little is done often enough to be worth a better compiler, or collectors with threads of their own.
+
+    Without a log: an archive of other jars is passed over, and nobody has to hear of it.
+    """
+    flags = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
+    return QuickJava(flags, ROOT / "build" / "jvm" / f"{spark_version()}.jsa")
+
+
 def submit_args(conf: Mapping[str, str], *, watch: bool = True, spark: str | None = None) -> str:
     """PYSPARK_SUBMIT_ARGS for a session with this configuration and, if watched, the agent."""
     wanted = DEFAULTS | dict(conf)
@@ -84,11 +103,16 @@ def submit_args(conf: Mapping[str, str], *, watch: bool = True, spark: str | Non
 
 
 def environment(env: Mapping[str, str] | None = None, *, spark: str | None = None) -> dict[str, str]:
-    """This process's environment without what would configure Headgate or Spark, and with `env`."""
+    """This process's environment without what would configure Headgate or Spark, and with `env`.
+
+    How the JVMs of tests are started stays; a benchmark measures with JVMs as users have them.
+    """
     outside = ("HEADGATE_", "SPARK_", "PYSPARK_")
     own = {name: value for name, value in os.environ.items() if not name.startswith(outside)}
     front = {"PYTHONPATH": os.pathsep.join(filter(None, [str(beside(spark)), own.get("PYTHONPATH")]))} if spark else {}
-    return own | {"PYSPARK_PYTHON": sys.executable} | front | dict(env or {})
+    options = os.environ.get("SPARK_SUBMIT_OPTS")
+    quick = {"SPARK_SUBMIT_OPTS": options} if options == str(quick_java()) else {}
+    return own | quick | {"PYSPARK_PYTHON": sys.executable} | front | dict(env or {})
 
 
 def run_job(

@@ -7,8 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -37,6 +39,14 @@ def headgate(*arguments: str, cwd: Path, timeout_s: float = 60, **env: str) -> s
         timeout=timeout_s,
         check=False,
     )
+
+
+@contextmanager
+def open_folder() -> Iterator[Path]:
+    """A folder as a user's would be: the database of root runs as somebody else."""
+    with tempfile.TemporaryDirectory(prefix="headgate-up-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
 
 
 def wait_until(condition: Callable[[], object], timeout_s: float, what: str) -> None:
