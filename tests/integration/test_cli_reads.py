@@ -189,3 +189,27 @@ async def test_a_run_that_failed_did_not_write_and_shows_what_failed_below_it(sh
     assert "was to write half" in shown
     assert "below 1 FAIL" in shown
     assert "failed below nightly.write" in shown
+
+
+async def test_suggestions_say_how_sure_they_are_and_why_the_surest_first(shop: Live, ask: Ask) -> None:
+    tests = {"dataQualityAssertions": a_facet(assertions=[{"assertion": "unique", "success": True}])}
+    events = [
+        *(an_event(outputs=[a_dataset(f"{schema}.clue")]) for schema in ("attic", "cellar")),
+        an_event(inputs=[a_dataset("hall.clue", inputFacets=tests)]),
+        an_event(outputs=[a_dataset("shop.Sales.Deed")]),
+        an_event(inputs=[a_dataset("shop.sales.deed", inputFacets=tests)]),
+    ]
+    for response in await shop.replay(*(json.dumps(event).encode() for event in events)):
+        assert response.status_code == 201, response.text
+
+    shown = ask("aliases", "suggest").out
+
+    sure = (
+        "high    postgres://db/shop.sales.deed\n"
+        "     →  postgres://db/shop.Sales.Deed\n"
+        "        1 tested dataset: both are named 'shop.sales.deed' but for case, unlike\n"
+        "        any other written dataset\n"
+    )
+    unsure = "        1 tested dataset: both names end in 'clue', like another written dataset\n"
+    assert 0 <= shown.find(sure) < shown.find("low     postgres://db/hall.clue\n") < shown.find(unsure)
+    assert max(map(len, shown.splitlines())) <= 80

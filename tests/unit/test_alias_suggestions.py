@@ -96,6 +96,49 @@ def test_the_candidate_that_is_most_alike_is_chosen() -> None:
 
 
 @pytest.mark.parametrize(
+    ("orphan", "candidate"),
+    [
+        ("snowflake://acc/db.s.ord", "snowflake://acc/DB.S.ORD"),
+        ("postgres://db/shop.sales.ord", "postgres://db/shop.Sales.Ord"),
+    ],
+)
+def test_names_that_differ_by_case_alone_are_likely_one(orphan: str, candidate: str) -> None:
+    [suggestion] = suggested(a_pair(orphan, candidate))
+
+    assert (suggestion.rule.pattern, suggestion.rule.canonical) == (orphan, candidate)
+    assert suggestion.confidence == "high"
+    assert (
+        suggestion.reason
+        == f"both are named {orphan.rpartition('/')[2]!r} but for case, unlike any other written dataset"
+    )
+
+
+def test_of_two_that_are_alike_the_one_that_is_spelled_alike_is_chosen() -> None:
+    pairs = [a_pair("postgres://replica/shop.ord", f"postgres://db/{name}") for name in ("Shop.Ord", "shop.ord")]
+
+    [suggestion] = suggested(*pairs)
+
+    assert (suggestion.pairs, suggestion.confidence) == ((pairs[1],), "high")
+
+
+def test_case_is_told_where_only_the_end_is_alike() -> None:
+    [suggestion] = suggested(a_pair("postgres://replica/a.ord", "postgres://db/b.Ord"))
+
+    assert suggestion.reason == "both names end in 'ord' but for case, unlike any other written dataset"
+
+
+def test_what_is_surer_comes_before_what_would_help_more() -> None:
+    unsure = [
+        a_pair(f"postgres://replica/shop.{table}", f"postgres://{server}/shop.{table}")
+        for table in ("a", "b")
+        for server in ("one", "two")
+    ]
+    sure = a_pair("postgres://replica/crm.people", "postgres://db/crm.people")
+
+    assert [(each.confidence, len(each.pairs)) for each in suggested(*unsure, sure)] == [("high", 1), ("low", 2)]
+
+
+@pytest.mark.parametrize(
     ("candidates", "confidence", "reason"),
     [
         (["postgres://db/shop.orders"], "high", "both are named 'shop.orders', unlike any other written dataset"),

@@ -16,5 +16,5 @@ KINDS: tuple[Kind, ...] = (*JUDGING, *maintenance.KINDS)
 
 def kinds_of(settings: Settings) -> tuple[Kind, ...]:
     """All of them, as this server is set up."""
-    judging = (*anomalies.KINDS, *incidents.kinds(settings.incident_days))
+    judging = (*anomalies.kinds(settings.anomaly_days), *incidents.kinds(settings.incident_days))
     return (*judging, *maintenance.kinds(settings.tasks_dead_days), *alerts.kinds(settings))

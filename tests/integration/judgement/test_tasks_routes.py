@@ -344,6 +344,22 @@ async def test_metrics_say_what_workers_did_and_what_is_waiting(server: Server, 
     assert f'headgate_tasks_backlog{{tenant="{code}",type="WORK"}}' not in text
 
 
+async def test_what_is_done_is_a_zero_in_the_backlog(server: Server, tenant: Tenant) -> None:
+    registry = CollectorRegistry()
+    backlog = Backlog(server.database, registry, fresh_s=0)
+    code = (await tenant.client.get("/api/v1/organization")).json()["tenant_code"]
+    labels = {"type": "WORK", "tenant": code}
+    await make(server.database, tenant.organization_id, a_task(1))
+    await backlog.refresh()
+    assert registry.get_sample_value("headgate_tasks_backlog", labels) == 1
+
+    await Worker(server.database, [Recorder().kind()]).drain()
+    await backlog.refresh()
+
+    assert registry.get_sample_value("headgate_tasks_backlog", labels) == 0
+    assert registry.get_sample_value("headgate_tasks_oldest_due_seconds", labels) == 0
+
+
 async def test_nobody_learns_from_metrics_who_else_is_here(server: Server, tenant: Tenant) -> None:
     other = await server.add_tenant("Second")
     counters = TaskCounters(server.app.api.state.telemetry.registry)

@@ -495,7 +495,56 @@ $$;
 
 ALTER FUNCTION headgate.carry_lineage(p_organization uuid, p_from uuid[], p_to uuid[], p_at timestamp with time zone) OWNER TO headgate_owner;
 
-CREATE FUNCTION headgate.claim_events(p_organization uuid, p_keys bytea[], OUT fresh bytea[], OUT epoch bigint) RETURNS record
+CREATE TABLE headgate.job_runs (
+    organization_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    job_id uuid NOT NULL,
+    job_ids uuid[] NOT NULL,
+    state text NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone GENERATED ALWAYS AS (LEAST(complete_at, fail_at, abort_at)) STORED,
+    last_event_at timestamp with time zone NOT NULL,
+    last_activity_at timestamp with time zone,
+    start_at timestamp with time zone,
+    running_at timestamp with time zone,
+    complete_at timestamp with time zone,
+    fail_at timestamp with time zone,
+    abort_at timestamp with time zone,
+    other_at timestamp with time zone,
+    parent_run_id uuid,
+    root_run_id uuid,
+    parent_job jsonb,
+    root_job jsonb,
+    is_test boolean DEFAULT false NOT NULL,
+    processing_type text,
+    application_id text,
+    partition_context jsonb,
+    error text,
+    error_at timestamp with time zone,
+    input_ids uuid[] DEFAULT '{}'::uuid[] NOT NULL,
+    output_ids uuid[] DEFAULT '{}'::uuid[] NOT NULL,
+    producer text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    verdicts jsonb,
+    anomalous text[] DEFAULT '{}'::text[] NOT NULL,
+    CONSTRAINT job_runs_state_check CHECK ((state = ANY (ARRAY['START'::text, 'RUNNING'::text, 'COMPLETE'::text, 'FAIL'::text, 'ABORT'::text, 'OTHER'::text])))
+)
+WITH (fillfactor='75');
+
+ALTER TABLE ONLY headgate.job_runs FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.job_runs OWNER TO headgate_owner;
+
+COMMENT ON TABLE headgate.job_runs IS 'No foreign key to jobs: it would lock the job''s row for each of its runs. Jobs are never deleted alone';
+
+COMMENT ON COLUMN headgate.job_runs.last_activity_at IS 'Latest START, RUNNING or OTHER; after ended_at when such an event came before the end was known (late)';
+
+COMMENT ON COLUMN headgate.job_runs.start_at IS 'State history: the earliest time each state was seen, one column a state; independent of arrival order';
+
+COMMENT ON COLUMN headgate.job_runs.verdicts IS 'As in dataset_metrics: of duration_ms and rows_quarantined';
+
+CREATE FUNCTION headgate.claim_events(p_organization uuid, p_keys bytea[], p_runs uuid[] DEFAULT '{}'::uuid[], OUT fresh bytea[], OUT epoch bigint, OUT held headgate.job_runs[]) RETURNS record
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -518,10 +567,11 @@ BEGIN
   )
   SELECT coalesce(array_agg(t.key), '{}') INTO fresh FROM taken t;
   SELECT coalesce((SELECT c.epoch FROM content_epochs c WHERE c.organization_id = p_organization), 0) INTO epoch;
+  SELECT array_agg(l.run) INTO held FROM lock_runs(p_organization, p_runs) l;
 END
 $$;
 
-ALTER FUNCTION headgate.claim_events(p_organization uuid, p_keys bytea[], OUT fresh bytea[], OUT epoch bigint) OWNER TO headgate_owner;
+ALTER FUNCTION headgate.claim_events(p_organization uuid, p_keys bytea[], p_runs uuid[], OUT fresh bytea[], OUT epoch bigint, OUT held headgate.job_runs[]) OWNER TO headgate_owner;
 
 CREATE TABLE headgate.async_task (
     id bigint NOT NULL,
@@ -1298,9 +1348,21 @@ ALTER FUNCTION headgate.follow_freshness_sla() OWNER TO headgate_owner;
 CREATE FUNCTION headgate.follow_incident_datasets() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
+DECLARE
+  v_both uuid[] := ARRAY[coalesce(NEW.merged_into, OLD.merged_into), NEW.id];
 BEGIN
-  PERFORM carry_incidents(NEW.organization_id, coalesce(NEW.merged_into, OLD.merged_into), NEW.id,
-                          NEW.merged_into IS NULL);
+  PERFORM carry_incidents(NEW.organization_id, v_both[1], NEW.id, NEW.merged_into IS NULL);
+  -- Who had produced what failed may be another one now. It is looked for when all has moved.
+  PERFORM enqueue_tasks(NEW.organization_id, ARRAY['CORRELATE'], ARRAY['DATASET'], ARRAY[v_both[1]::text],
+                        ARRAY[content_hash('merged', NEW.id::text, clock_timestamp()::text)], ARRAY[''],
+                        ARRAY[jsonb_build_object('kind', 'merged', 'dataset_ids', v_both)::text], ARRAY[60],
+                        ARRAY[0::double precision])
+    WHERE EXISTS (SELECT
+                    FROM incident_symptoms s
+                   WHERE s.organization_id = NEW.organization_id
+                     AND s.dataset_id = ANY (v_both)
+                     AND s.type = 'TestFailed'
+                     AND s.cleared_at IS NULL);
   RETURN NULL;
 END
 $$;
@@ -1614,6 +1676,14 @@ $$;
 
 ALTER FUNCTION headgate.ingest_jobs(p_organization uuid, j_namespace text[], j_name text[], p_seen_at timestamp with time zone) OWNER TO headgate_owner;
 
+CREATE FUNCTION headgate.is_ahead(p_at timestamp with time zone) RETURNS boolean
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$
+    SELECT p_at > now() + interval '5 minutes'
+  $$;
+
+ALTER FUNCTION headgate.is_ahead(p_at timestamp with time zone) OWNER TO headgate_owner;
+
 CREATE FUNCTION headgate.is_gone(p_organization uuid, p_dataset uuid, p_at timestamp with time zone) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$
@@ -1773,7 +1843,7 @@ CREATE FUNCTION headgate.latest_writes(p_organization uuid, p_dataset uuid) RETU
     SET plan_cache_mode TO 'force_generic_plan'
     AS $$
 BEGIN
-  RETURN ARRAY(SELECT r.ended_at
+  RETURN ARRAY(SELECT r.at
                  FROM (SELECT x.job_id
                          FROM job_datasets x
                         WHERE x.organization_id = p_organization
@@ -1781,8 +1851,8 @@ BEGIN
                           AND x.role = 'output'
                         ORDER BY x.last_seen_at DESC
                         LIMIT 3) p
-                CROSS JOIN LATERAL (SELECT y.ended_at
-                                      FROM (SELECT x.ended_at, x.state, x.output_ids, x.is_test
+                CROSS JOIN LATERAL (SELECT written_at(y.ended_at, y.updated_at) AS at
+                                      FROM (SELECT x.ended_at, x.updated_at, x.state, x.output_ids, x.is_test
                                               FROM job_runs x
                                              WHERE x.organization_id = p_organization
                                                AND x.job_id = p.job_id
@@ -1792,7 +1862,7 @@ BEGIN
                                        AND NOT y.is_test
                                        AND p_dataset = ANY (y.output_ids)
                                      LIMIT 1000) r
-                ORDER BY r.ended_at);
+                ORDER BY r.at);
 END
 $$;
 
@@ -1924,55 +1994,6 @@ CREATE FUNCTION headgate.lineage_neighbours(p_organization uuid, p_datasets uuid
   $$;
 
 ALTER FUNCTION headgate.lineage_neighbours(p_organization uuid, p_datasets uuid[], p_direction text, p_each integer, p_at timestamp with time zone, p_recent timestamp with time zone) OWNER TO headgate_owner;
-
-CREATE TABLE headgate.job_runs (
-    organization_id uuid NOT NULL,
-    run_id uuid NOT NULL,
-    job_id uuid NOT NULL,
-    job_ids uuid[] NOT NULL,
-    state text NOT NULL,
-    started_at timestamp with time zone NOT NULL,
-    ended_at timestamp with time zone GENERATED ALWAYS AS (LEAST(complete_at, fail_at, abort_at)) STORED,
-    last_event_at timestamp with time zone NOT NULL,
-    last_activity_at timestamp with time zone,
-    start_at timestamp with time zone,
-    running_at timestamp with time zone,
-    complete_at timestamp with time zone,
-    fail_at timestamp with time zone,
-    abort_at timestamp with time zone,
-    other_at timestamp with time zone,
-    parent_run_id uuid,
-    root_run_id uuid,
-    parent_job jsonb,
-    root_job jsonb,
-    is_test boolean DEFAULT false NOT NULL,
-    processing_type text,
-    application_id text,
-    partition_context jsonb,
-    error text,
-    error_at timestamp with time zone,
-    input_ids uuid[] DEFAULT '{}'::uuid[] NOT NULL,
-    output_ids uuid[] DEFAULT '{}'::uuid[] NOT NULL,
-    producer text NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    verdicts jsonb,
-    anomalous text[] DEFAULT '{}'::text[] NOT NULL,
-    CONSTRAINT job_runs_state_check CHECK ((state = ANY (ARRAY['START'::text, 'RUNNING'::text, 'COMPLETE'::text, 'FAIL'::text, 'ABORT'::text, 'OTHER'::text])))
-)
-WITH (fillfactor='75');
-
-ALTER TABLE ONLY headgate.job_runs FORCE ROW LEVEL SECURITY;
-
-ALTER TABLE headgate.job_runs OWNER TO headgate_owner;
-
-COMMENT ON TABLE headgate.job_runs IS 'No foreign key to jobs: it would lock the job''s row for each of its runs. Jobs are never deleted alone';
-
-COMMENT ON COLUMN headgate.job_runs.last_activity_at IS 'Latest START, RUNNING or OTHER; after ended_at when such an event came before the end was known (late)';
-
-COMMENT ON COLUMN headgate.job_runs.start_at IS 'State history: the earliest time each state was seen, one column a state; independent of arrival order';
-
-COMMENT ON COLUMN headgate.job_runs.verdicts IS 'As in dataset_metrics: of duration_ms and rows_quarantined';
 
 CREATE FUNCTION headgate.lock_runs(p_organization uuid, p_runs uuid[], OUT place text, OUT run headgate.job_runs) RETURNS SETOF record
     LANGUAGE plpgsql
@@ -2540,7 +2561,7 @@ DECLARE
   v_row record;
 BEGIN
   FOR v_row IN
-    SELECT u.dataset, max(u.at) AS at
+    SELECT u.dataset, max(written_at(u.at, now())) AS at
       FROM unnest(w_dataset, w_at) AS u (dataset, at)
      GROUP BY u.dataset
      ORDER BY u.dataset
@@ -2715,28 +2736,33 @@ COMMENT ON COLUMN headgate.anomalies.changes IS 'Changes of status, oldest first
 
 COMMENT ON COLUMN headgate.anomalies.occasion IS 'Tells apart what one run, or none, may have several of: the version of a schema, the last write before a lapse';
 
-CREATE FUNCTION headgate.page_of_anomalies(p_organization uuid, p_dataset uuid, p_type text, p_severity text, p_status text, p_run uuid, p_incident uuid, p_from timestamp with time zone, p_to timestamp with time zone, p_before timestamp with time zone, p_before_id uuid, p_limit integer) RETURNS SETOF headgate.anomalies
+CREATE FUNCTION headgate.page_of_anomalies(p_organization uuid, p_dataset uuid, p_types text[], p_severities text[], p_statuses text[], p_run uuid, p_incident uuid, p_job uuid, p_column text, p_source text, p_from timestamp with time zone, p_to timestamp with time zone, p_before timestamp with time zone, p_before_id uuid, p_limit integer) RETURNS SETOF headgate.anomalies
     LANGUAGE plpgsql STABLE ROWS 100
     AS $_$
 BEGIN
   RETURN QUERY EXECUTE concat_ws(' AND ',
     'SELECT a.* FROM anomalies a WHERE a.organization_id = $1',
     CASE WHEN p_dataset IS NOT NULL THEN 'a.dataset_id = $2' END,
-    CASE WHEN p_type IS NOT NULL THEN 'plain_word(a.anomaly_type) = plain_word($3)' END,
-    CASE WHEN p_severity IS NOT NULL THEN 'a.severity = $4' END,
-    CASE WHEN p_status IS NOT NULL THEN 'a.status = $5' END,
+    -- One of them is in the order of an index; several are not.
+    CASE cardinality(p_types) WHEN 0 THEN NULL WHEN 1 THEN 'plain_word(a.anomaly_type) = plain_word(($3)[1])'
+      ELSE 'plain_word(a.anomaly_type) = ANY (ARRAY(SELECT plain_word(w) FROM unnest($3) w))' END,
+    CASE WHEN cardinality(p_severities) > 0 THEN 'a.severity = ANY ($4)' END,
+    CASE cardinality(p_statuses) WHEN 0 THEN NULL WHEN 1 THEN 'a.status = ($5)[1]' ELSE 'a.status = ANY ($5)' END,
     CASE WHEN p_run IS NOT NULL THEN 'a.run_id = $6' END,
     CASE WHEN p_incident IS NOT NULL THEN 'a.incident_id = $7' END,
-    CASE WHEN p_from IS NOT NULL THEN 'a.detected_at >= $8' END,
-    CASE WHEN p_to IS NOT NULL THEN 'a.detected_at < $9' END,
-    CASE WHEN p_before IS NOT NULL THEN '(a.detected_at, a.id) < ($10, $11)' END)
-    || ' ORDER BY a.detected_at DESC, a.id DESC LIMIT $12'
-    USING p_organization, p_dataset, p_type, p_severity, p_status, p_run, p_incident, p_from, p_to, p_before,
-          p_before_id, p_limit;
+    CASE WHEN p_job IS NOT NULL THEN 'a.job_uuid = $8' END,
+    CASE WHEN p_column IS NOT NULL THEN 'a.column_name = $9' END,
+    CASE WHEN p_source IS NOT NULL THEN 'a.source = $10' END,
+    CASE WHEN p_from IS NOT NULL THEN 'a.detected_at >= $11' END,
+    CASE WHEN p_to IS NOT NULL THEN 'a.detected_at < $12' END,
+    CASE WHEN p_before IS NOT NULL THEN '(a.detected_at, a.id) < ($13, $14)' END)
+    || ' ORDER BY a.detected_at DESC, a.id DESC LIMIT $15'
+    USING p_organization, p_dataset, p_types, p_severities, p_statuses, p_run, p_incident, p_job, p_column, p_source,
+          p_from, p_to, p_before, p_before_id, p_limit;
 END
 $_$;
 
-ALTER FUNCTION headgate.page_of_anomalies(p_organization uuid, p_dataset uuid, p_type text, p_severity text, p_status text, p_run uuid, p_incident uuid, p_from timestamp with time zone, p_to timestamp with time zone, p_before timestamp with time zone, p_before_id uuid, p_limit integer) OWNER TO headgate_owner;
+ALTER FUNCTION headgate.page_of_anomalies(p_organization uuid, p_dataset uuid, p_types text[], p_severities text[], p_statuses text[], p_run uuid, p_incident uuid, p_job uuid, p_column text, p_source text, p_from timestamp with time zone, p_to timestamp with time zone, p_before timestamp with time zone, p_before_id uuid, p_limit integer) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.page_of_datasets(p_organization uuid, p_sort text, p_descends boolean, p_after text, p_after_id uuid, p_limit integer, p_namespace text, p_type text, p_tag text, p_text text, p_fails boolean, p_dropped boolean) RETURNS TABLE(dataset_id uuid, place text)
     LANGUAGE plpgsql ROWS 100
@@ -3873,7 +3899,7 @@ $$;
 
 ALTER FUNCTION headgate.store_column_lineage(p_organization uuid, p_job uuid, p_target uuid, p_at timestamp with time zone, p_hash bigint, p_sources uuid[], p_source_columns text[], p_target_columns text[], p_kinds text[], p_expressions text[]) OWNER TO headgate_owner;
 
-CREATE FUNCTION headgate.store_events(p_organization uuid, p_tenant_code text, e_kind text[], e_type text[], e_time timestamp with time zone[], e_run uuid[], e_job uuid[], e_producer text[], e_extra text[], e_raw bytea[], r_run uuid[], r_place text[], r_has_ended boolean[], r_job uuid[], r_state text[], r_started_at timestamp with time zone[], r_last_event_at timestamp with time zone[], r_activity_at timestamp with time zone[], r_start_at timestamp with time zone[], r_complete_at timestamp with time zone[], r_parent uuid[], r_root uuid[], r_processing text[], r_inputs text[], r_outputs text[], r_producer text[], r_extra text[], h_job uuid[], h_dataset uuid[], h_role text[], h_first_at timestamp with time zone[], h_last_at timestamp with time zone[], h_completed_at timestamp with time zone[], h_start_hash bigint[], h_facets_hash bigint[], h_columns_hash bigint[], h_columns_at timestamp with time zone[], h_schema bytea[], h_schema_at timestamp with time zone[], s_source uuid[], s_target uuid[], s_job uuid[], s_first_at timestamp with time zone[], s_last_at timestamp with time zone[], s_completed_at timestamp with time zone[], s_run uuid[], m_dataset uuid[], m_at timestamp with time zone[], m_run uuid[], m_direction text[], m_job uuid[], m_rows bigint[], m_bytes bigint[], m_partition_key text[], m_extra text[]) RETURNS void
+CREATE FUNCTION headgate.store_events(p_organization uuid, p_tenant_code text, e_kind text[], e_type text[], e_time timestamp with time zone[], e_run uuid[], e_job uuid[], e_producer text[], e_extra text[], e_raw bytea[], r_run uuid[], r_place text[], r_has_ended boolean[], r_job uuid[], r_state text[], r_started_at timestamp with time zone[], r_last_event_at timestamp with time zone[], r_activity_at timestamp with time zone[], r_start_at timestamp with time zone[], r_complete_at timestamp with time zone[], r_parent uuid[], r_root uuid[], r_processing text[], r_inputs text[], r_outputs text[], r_producer text[], r_extra text[], h_job uuid[], h_dataset uuid[], h_role text[], h_first_at timestamp with time zone[], h_last_at timestamp with time zone[], h_completed_at timestamp with time zone[], h_start_hash bigint[], h_facets_hash bigint[], h_columns_hash bigint[], h_columns_at timestamp with time zone[], h_schema bytea[], h_schema_at timestamp with time zone[], s_source uuid[], s_target uuid[], s_job uuid[], s_first_at timestamp with time zone[], s_last_at timestamp with time zone[], s_completed_at timestamp with time zone[], s_run uuid[], m_dataset uuid[], m_at timestamp with time zone[], m_run uuid[], m_direction text[], m_job uuid[], m_rows bigint[], m_bytes bigint[], m_partition_key text[], m_extra text[], r_parent_job text[] DEFAULT '{}'::text[], r_root_job text[] DEFAULT '{}'::text[], r_application text[] DEFAULT '{}'::text[], r_hash text[] DEFAULT NULL::text[]) RETURNS void
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -3884,6 +3910,8 @@ CREATE FUNCTION headgate.store_events(p_organization uuid, p_tenant_code text, e
 DECLARE
   held uuid[];
   written integer;
+  rewritten integer;
+  v_tenant bigint := (SELECT o.tenant_id FROM organizations o WHERE o.id = p_organization);
 BEGIN
   INSERT INTO lineage_events (organization_id, kind, event_type, event_time, run_id, job_id, producer, tenant_code,
                               outcome, reason, marks, raw)
@@ -3904,54 +3932,77 @@ BEGIN
                 FROM unnest(r_run, r_has_ended) AS u (run, has_ended)
                WHERE u.has_ended AND u.run = ANY (held)), ''), true);
   END IF;
-  -- One statement for new and for known runs. An UPDATE that joins them cannot find them by ctid, which row-level
-  -- security forbids, and on a table that was never analysed reads every run of the organisation instead.
-  INSERT INTO job_runs AS r (
-    organization_id, run_id, job_id, job_ids, state, started_at, last_event_at, last_activity_at, start_at,
-    running_at, complete_at, fail_at, abort_at, other_at, parent_run_id, root_run_id, parent_job, root_job, is_test,
-    processing_type, application_id, partition_context, error, error_at, input_ids, output_ids,
-    producer)
-  SELECT p_organization, u.run, u.job, coalesce((x.v).job_ids, ARRAY[u.job]), u.state, u.started_at,
-         u.last_event_at, u.activity_at, u.start_at, (x.v).running_at, u.complete_at, (x.v).fail_at, (x.v).abort_at,
-         (x.v).other_at, u.parent, u.root, (x.v).parent_job, (x.v).root_job, coalesce((x.v).is_test, false),
-         u.processing, (x.v).application_id, (x.v).partition_context, (x.v).error, (x.v).error_at,
-         u.inputs::uuid[], u.outputs::uuid[], u.producer
-    FROM unnest(r_run, r_job, r_state, r_started_at, r_last_event_at, r_activity_at, r_start_at,
-                r_complete_at, r_parent, r_root, r_processing, r_inputs, r_outputs, r_producer, r_extra)
-         AS u (run, job, state, started_at, last_event_at, activity_at, start_at, complete_at, parent, root,
-               processing, inputs, outputs, producer, extra)
-   CROSS JOIN LATERAL (SELECT CASE WHEN u.extra IS NOT NULL
-                                   THEN jsonb_populate_record(NULL::job_runs, u.extra::jsonb) END AS v OFFSET 0) x
-  ON CONFLICT (organization_id, run_id) DO UPDATE
-     SET job_ids = EXCLUDED.job_ids,
-         state = EXCLUDED.state,
-         started_at = EXCLUDED.started_at,
-         last_event_at = EXCLUDED.last_event_at,
-         last_activity_at = EXCLUDED.last_activity_at,
-         start_at = EXCLUDED.start_at,
-         running_at = EXCLUDED.running_at,
-         complete_at = EXCLUDED.complete_at,
-         fail_at = EXCLUDED.fail_at,
-         abort_at = EXCLUDED.abort_at,
-         other_at = EXCLUDED.other_at,
-         parent_run_id = EXCLUDED.parent_run_id,
-         root_run_id = EXCLUDED.root_run_id,
-         parent_job = EXCLUDED.parent_job,
-         root_job = EXCLUDED.root_job,
-         is_test = EXCLUDED.is_test,
-         processing_type = EXCLUDED.processing_type,
-         application_id = EXCLUDED.application_id,
-         partition_context = EXCLUDED.partition_context,
-         error = EXCLUDED.error,
-         error_at = EXCLUDED.error_at,
-         input_ids = EXCLUDED.input_ids,
-         output_ids = EXCLUDED.output_ids,
-         updated_at = now()
-   WHERE r.run_id = ANY (held);
+  -- Most runs are new and ordinary. What a run of one event does not spell out is as of that event. That another
+  -- writer has made one of them meanwhile, the primary key tells; the caller starts over.
+  INSERT INTO job_runs (
+    organization_id, run_id, job_id, job_ids, state, started_at, last_event_at, last_activity_at, start_at, complete_at,
+    parent_run_id, root_run_id, parent_job, root_job, processing_type, application_id, input_ids, output_ids, producer)
+  SELECT p_organization, u.run, u.job, ARRAY[u.job], u.state, coalesce(u.started_at, u.last_event_at), u.last_event_at,
+         coalesce(u.activity_at, CASE u.state WHEN 'START' THEN u.last_event_at END),
+         coalesce(u.start_at, CASE u.state WHEN 'START' THEN u.last_event_at END),
+         coalesce(u.complete_at, CASE u.state WHEN 'COMPLETE' THEN u.last_event_at END),
+         u.parent, u.root, u.parent_job::jsonb, u.root_job::jsonb, u.processing, u.application, u.inputs::uuid[],
+         u.outputs::uuid[], u.producer
+    FROM unnest(r_run, r_place, r_job, r_state, r_started_at, r_last_event_at, r_activity_at, r_start_at,
+                r_complete_at, r_parent, r_root, r_processing, r_inputs, r_outputs, r_producer, r_extra, r_parent_job,
+                r_root_job, r_application)
+         AS u (run, place, job, state, started_at, last_event_at, activity_at, start_at, complete_at, parent, root,
+               processing, inputs, outputs, producer, extra, parent_job, root_job, application)
+   WHERE u.place IS NULL AND u.extra IS NULL;
   GET DIAGNOSTICS written = ROW_COUNT;
-  IF written <> cardinality(r_run) THEN
-    -- Another writer made a run between the caller's look and this insert. The caller starts over.
-    RAISE EXCEPTION 'a run was made by another writer' USING ERRCODE = 'HG002';
+  IF written < cardinality(r_run) THEN
+    -- One statement for unusual and for known runs. An UPDATE that joins them cannot find them by ctid, which row-level
+    -- security forbids, and on a table that was never analysed reads every run of the organisation instead.
+    INSERT INTO job_runs AS r (
+      organization_id, run_id, job_id, job_ids, state, started_at, last_event_at, last_activity_at, start_at,
+      running_at, complete_at, fail_at, abort_at, other_at, parent_run_id, root_run_id, parent_job, root_job, is_test,
+      processing_type, application_id, partition_context, error, error_at, input_ids, output_ids,
+      producer)
+    SELECT p_organization, u.run, u.job, coalesce((x.v).job_ids, ARRAY[u.job]), u.state, u.started_at,
+           u.last_event_at, u.activity_at, u.start_at, (x.v).running_at, u.complete_at, (x.v).fail_at,
+           (x.v).abort_at, (x.v).other_at, u.parent, u.root, coalesce(u.parent_job::jsonb, (x.v).parent_job),
+           coalesce(u.root_job::jsonb, (x.v).root_job), coalesce((x.v).is_test, false), u.processing,
+           coalesce(u.application, (x.v).application_id), (x.v).partition_context, (x.v).error, (x.v).error_at,
+           u.inputs::uuid[], u.outputs::uuid[], u.producer
+      FROM unnest(r_run, r_place, r_job, r_state, r_started_at, r_last_event_at, r_activity_at, r_start_at,
+                  r_complete_at, r_parent, r_root, r_processing, r_inputs, r_outputs, r_producer, r_extra,
+                  r_parent_job, r_root_job, r_application)
+           AS u (run, place, job, state, started_at, last_event_at, activity_at, start_at, complete_at, parent, root,
+                 processing, inputs, outputs, producer, extra, parent_job, root_job, application)
+     CROSS JOIN LATERAL (SELECT CASE WHEN u.extra IS NOT NULL
+                                     THEN jsonb_populate_record(NULL::job_runs, u.extra::jsonb) END AS v OFFSET 0) x
+     WHERE u.place IS NOT NULL OR u.extra IS NOT NULL
+    ON CONFLICT (organization_id, run_id) DO UPDATE
+       SET job_ids = EXCLUDED.job_ids,
+           state = EXCLUDED.state,
+           started_at = EXCLUDED.started_at,
+           last_event_at = EXCLUDED.last_event_at,
+           last_activity_at = EXCLUDED.last_activity_at,
+           start_at = EXCLUDED.start_at,
+           running_at = EXCLUDED.running_at,
+           complete_at = EXCLUDED.complete_at,
+           fail_at = EXCLUDED.fail_at,
+           abort_at = EXCLUDED.abort_at,
+           other_at = EXCLUDED.other_at,
+           parent_run_id = EXCLUDED.parent_run_id,
+           root_run_id = EXCLUDED.root_run_id,
+           parent_job = EXCLUDED.parent_job,
+           root_job = EXCLUDED.root_job,
+           is_test = EXCLUDED.is_test,
+           processing_type = EXCLUDED.processing_type,
+           application_id = EXCLUDED.application_id,
+           partition_context = EXCLUDED.partition_context,
+           error = EXCLUDED.error,
+           error_at = EXCLUDED.error_at,
+           input_ids = EXCLUDED.input_ids,
+           output_ids = EXCLUDED.output_ids,
+           updated_at = now()
+     WHERE r.run_id = ANY (held);
+    GET DIAGNOSTICS rewritten = ROW_COUNT;
+    IF written + rewritten <> cardinality(r_run) THEN
+      -- Another writer made a run between the caller's look and this insert. The caller starts over.
+      RAISE EXCEPTION 'a run was made by another writer' USING ERRCODE = 'HG002';
+    END IF;
   END IF;
   IF cardinality(held) > 0 THEN
     PERFORM set_config('headgate.correcting_runs', '', true);
@@ -4009,44 +4060,30 @@ BEGIN
   END IF;
 
   -- Follow-ups: runs that ended or brought measurements are judged, those that failed are looked into. A run is judged
-  -- again when an event says more of it, also one that comes late: how it ended and what was measured are parts of the
-  -- key. Measurements are grouped by run, not looked for once a run: a group may have thousands of both.
+  -- again when an event says more of it, also one that comes late: the hash is that event's. A server that gives none
+  -- has its runs judged by how they ended.
   INSERT INTO async_task (organization_id, task_type, tenant_id, tenant_code, resource_type, resource_id, content_hash,
-                          payload, priority)
-  SELECT o.id, f.type, o.tenant_id, o.tenant_code, f.resource_type, f.resource_id, f.hash, f.payload,
-         -- What is unusual is evidence, so it is known before causes are looked for.
-         CASE f.type WHEN 'DETECT' THEN 50 ELSE 60 END
-    FROM (SELECT 'DETECT' AS type, 'RUN' AS resource_type, u.run::text AS resource_id,
-                 content_hash(u.run::text, max(u.state), max(u.last_event_at)::text, sum(u.measured)::text) AS hash,
-                 jsonb '{}' AS payload
-            FROM (SELECT r.run, r.has_ended AS is_judged, r.state, r.last_event_at, NULL::bigint AS measured
-                    FROM unnest(r_run, r_has_ended, r_state, r_last_event_at)
-                         AS r (run, has_ended, state, last_event_at)
-                   UNION ALL
-                  SELECT m.run, true, NULL, NULL, hashtextextended(m::text, 0)
-                    FROM unnest(m_run, m_dataset, m_at, m_direction, m_partition_key, m_rows, m_bytes, m_extra)
-                         AS m (run, dataset, at, direction, partition_key, rows, bytes, extra)
-                   WHERE m.run <> '00000000-0000-0000-0000-000000000000') u
-           GROUP BY u.run
-          HAVING bool_or(u.is_judged)
-          UNION ALL
-          SELECT 'CORRELATE', 'RUN', u.run::text, content_hash(u.run::text, u.state),
-                 jsonb_build_object('kind', 'run_failed')
-            FROM unnest(r_run, r_has_ended, r_state) AS u (run, has_ended, state)
-           WHERE u.has_ended AND u.state IN ('FAIL', 'ABORT')
-          UNION ALL
-          SELECT 'DETECT', 'DATASET', m.dataset::text,
-                 content_hash(m.dataset::text, sum(hashtextextended(m::text, 0))::text), jsonb '{}'
-            FROM unnest(m_run, m_dataset, m_at, m_direction, m_partition_key, m_rows, m_bytes, m_extra)
-                 AS m (run, dataset, at, direction, partition_key, rows, bytes, extra)
-           WHERE m.run = '00000000-0000-0000-0000-000000000000'
-           GROUP BY m.dataset) f
-   CROSS JOIN (SELECT x.id, x.tenant_id, x.tenant_code FROM organizations x WHERE x.id = p_organization) o
+                          priority)
+  SELECT p_organization, 'DETECT', v_tenant, p_tenant_code, 'RUN', u.run::text,
+         coalesce(u.hash, content_hash(u.run::text, u.state, u.last_event_at::text)), 50
+    FROM unnest(r_run, r_hash, r_has_ended, r_state, r_last_event_at) AS u (run, hash, has_ended, state, last_event_at)
+   WHERE u.hash IS NOT NULL OR (r_hash IS NULL AND u.has_ended)
   ON CONFLICT ON CONSTRAINT async_task_key DO NOTHING;
+
+  IF r_state && ARRAY['FAIL', 'ABORT'] THEN
+    -- What is unusual is evidence, so it is known before causes are looked for.
+    INSERT INTO async_task (organization_id, task_type, tenant_id, tenant_code, resource_type, resource_id,
+                            content_hash, payload, priority)
+    SELECT p_organization, 'CORRELATE', v_tenant, p_tenant_code, 'RUN', u.run::text,
+           content_hash(u.run::text, u.state), jsonb_build_object('kind', 'run_failed'), 60
+      FROM unnest(r_run, r_has_ended, r_state) AS u (run, has_ended, state)
+     WHERE u.has_ended AND u.state IN ('FAIL', 'ABORT')
+    ON CONFLICT ON CONSTRAINT async_task_key DO NOTHING;
+  END IF;
 END
 $$;
 
-ALTER FUNCTION headgate.store_events(p_organization uuid, p_tenant_code text, e_kind text[], e_type text[], e_time timestamp with time zone[], e_run uuid[], e_job uuid[], e_producer text[], e_extra text[], e_raw bytea[], r_run uuid[], r_place text[], r_has_ended boolean[], r_job uuid[], r_state text[], r_started_at timestamp with time zone[], r_last_event_at timestamp with time zone[], r_activity_at timestamp with time zone[], r_start_at timestamp with time zone[], r_complete_at timestamp with time zone[], r_parent uuid[], r_root uuid[], r_processing text[], r_inputs text[], r_outputs text[], r_producer text[], r_extra text[], h_job uuid[], h_dataset uuid[], h_role text[], h_first_at timestamp with time zone[], h_last_at timestamp with time zone[], h_completed_at timestamp with time zone[], h_start_hash bigint[], h_facets_hash bigint[], h_columns_hash bigint[], h_columns_at timestamp with time zone[], h_schema bytea[], h_schema_at timestamp with time zone[], s_source uuid[], s_target uuid[], s_job uuid[], s_first_at timestamp with time zone[], s_last_at timestamp with time zone[], s_completed_at timestamp with time zone[], s_run uuid[], m_dataset uuid[], m_at timestamp with time zone[], m_run uuid[], m_direction text[], m_job uuid[], m_rows bigint[], m_bytes bigint[], m_partition_key text[], m_extra text[]) OWNER TO headgate_owner;
+ALTER FUNCTION headgate.store_events(p_organization uuid, p_tenant_code text, e_kind text[], e_type text[], e_time timestamp with time zone[], e_run uuid[], e_job uuid[], e_producer text[], e_extra text[], e_raw bytea[], r_run uuid[], r_place text[], r_has_ended boolean[], r_job uuid[], r_state text[], r_started_at timestamp with time zone[], r_last_event_at timestamp with time zone[], r_activity_at timestamp with time zone[], r_start_at timestamp with time zone[], r_complete_at timestamp with time zone[], r_parent uuid[], r_root uuid[], r_processing text[], r_inputs text[], r_outputs text[], r_producer text[], r_extra text[], h_job uuid[], h_dataset uuid[], h_role text[], h_first_at timestamp with time zone[], h_last_at timestamp with time zone[], h_completed_at timestamp with time zone[], h_start_hash bigint[], h_facets_hash bigint[], h_columns_hash bigint[], h_columns_at timestamp with time zone[], h_schema bytea[], h_schema_at timestamp with time zone[], s_source uuid[], s_target uuid[], s_job uuid[], s_first_at timestamp with time zone[], s_last_at timestamp with time zone[], s_completed_at timestamp with time zone[], s_run uuid[], m_dataset uuid[], m_at timestamp with time zone[], m_run uuid[], m_direction text[], m_job uuid[], m_rows bigint[], m_bytes bigint[], m_partition_key text[], m_extra text[], r_parent_job text[], r_root_job text[], r_application text[], r_hash text[]) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.store_stage_metrics(p_organization uuid, p_rows jsonb) RETURNS void
     LANGUAGE plpgsql
@@ -4197,11 +4234,13 @@ CREATE TABLE headgate.incident_symptoms (
     severity text NOT NULL,
     sentence text NOT NULL,
     root_cause text,
+    confidence real DEFAULT 0 NOT NULL,
     observed_at timestamp with time zone NOT NULL,
     last_observed_at timestamp with time zone NOT NULL,
     count integer DEFAULT 1 NOT NULL,
     cleared_at timestamp with time zone,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    is_news boolean DEFAULT true NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     CONSTRAINT incident_symptoms_severity_check CHECK ((severity = ANY (ARRAY['INFO'::text, 'WARNING'::text, 'CRITICAL'::text])))
 )
 WITH (fillfactor='80');
@@ -4216,9 +4255,15 @@ COMMENT ON COLUMN headgate.incident_symptoms.job_id IS 'Of the producing run, or
 
 COMMENT ON COLUMN headgate.incident_symptoms.root_cause IS 'What caused this one, in a sentence';
 
+COMMENT ON COLUMN headgate.incident_symptoms.confidence IS 'How sure that is';
+
 COMMENT ON COLUMN headgate.incident_symptoms.count IS 'How often it was seen on what the same run had produced';
 
 COMMENT ON COLUMN headgate.incident_symptoms.cleared_at IS 'When it was seen to be well again, or somebody said so';
+
+COMMENT ON COLUMN headgate.incident_symptoms.is_news IS 'Whether alerts were let know of it';
+
+COMMENT ON COLUMN headgate.incident_symptoms.created_at IS 'By the clock: those of one transaction are told in this order';
 
 CREATE FUNCTION headgate.symptom_end(p_organization uuid, p_symptom headgate.incident_symptoms, p_after timestamp with time zone, OUT at timestamp with time zone, OUT reason text) RETURNS record
     LANGUAGE plpgsql STABLE
@@ -4228,8 +4273,9 @@ CREATE FUNCTION headgate.symptom_end(p_organization uuid, p_symptom headgate.inc
     AS $$
 #variable_conflict use_column
 DECLARE
-  v_anomaly anomalies;
-  v_name    text;
+  v_anomaly  anomalies;
+  v_name     text;
+  v_is_ahead boolean;
 BEGIN
   IF p_symptom.anomaly_id IS NOT NULL THEN
     SELECT a.* INTO v_anomaly
@@ -4253,8 +4299,24 @@ BEGIN
        AND t.test_key = p_symptom.test_key AND t.observed_at > p_after
        AND t.status = 'passed'
        AND (r.run_id IS NULL OR r.ended_at IS NOT NULL)
+       -- A pass that a clock ahead of ours has told of before is none of this failure.
+       AND (NOT is_ahead(t.observed_at) OR t.created_at > p_symptom.created_at)
      ORDER BY t.observed_at
      LIMIT 1;
+    -- A failure that such a clock has told of: what came in after it counts.
+    IF at IS NULL AND is_ahead(p_after) THEN
+      SELECT t.observed_at, 'the test passes again'
+        INTO at, reason
+        FROM (SELECT x.status, x.observed_at, x.created_at
+                FROM test_results x
+               WHERE x.organization_id = p_organization AND x.dataset_id = p_symptom.dataset_id
+                 AND x.test_key = p_symptom.test_key
+               ORDER BY x.created_at DESC
+               LIMIT 1) t
+        JOIN incidents i ON i.organization_id = p_organization AND i.id = p_symptom.incident_id
+       WHERE t.status = 'passed'
+         AND t.created_at > greatest(p_symptom.created_at, i.reopened_at);
+    END IF;
   ELSIF p_symptom.type = 'TestFailed' THEN
     SELECT t.observed_at, 'the test passes again'
       INTO at, reason
@@ -4278,10 +4340,34 @@ BEGIN
      WHERE s.organization_id = p_organization AND s.run_id = p_symptom.run_id;
   ELSIF p_symptom.type = 'FreshnessMissed' THEN
     -- By the runs: when a use was last seen is written a little later.
-    SELECT max(b.ended_at), 'the dataset was written'
-      INTO at, reason
+    SELECT max(w.at) FILTER (WHERE w.at > p_after), 'the dataset was written', bool_or(b.ended_at > w.at)
+      INTO at, reason, v_is_ahead
       FROM runs_behind(p_organization, ARRAY[p_symptom.dataset_id], ARRAY['infinity'::timestamptz]) b
-     WHERE b.state = 'COMPLETE' AND b.ended_at > p_after;
+      JOIN job_runs r ON r.organization_id = p_organization AND r.run_id = b.run_id
+     CROSS JOIN LATERAL (SELECT written_at(r.ended_at, r.updated_at) AS at) w
+     WHERE b.state = 'COMPLETE';
+    -- A run with a time ahead of ours hides those of its job that came after it.
+    IF at IS NULL AND v_is_ahead THEN
+      SELECT max(w.at)
+        INTO at
+        FROM unnest(latest_writes(p_organization, p_symptom.dataset_id)) AS w (at)
+       WHERE w.at > p_after;
+    END IF;
+    -- A write that nobody knew of when one was missing: it had ended in time, and its event was late. What was observed
+    -- was not so even then; whatever is missing since is another lapse.
+    IF at IS NULL AND v_anomaly.source = 'detector' THEN
+      SELECT p_after,
+             format('the write was heard of late: it had ended at %s UTC, before it was due',
+                    to_char(b.ended_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI'))
+        INTO at, reason
+        FROM runs_behind(p_organization, ARRAY[p_symptom.dataset_id], ARRAY[v_anomaly.observed_at]) b
+        JOIN job_runs r ON r.organization_id = p_organization AND r.run_id = b.run_id
+       WHERE b.state = 'COMPLETE'
+         AND b.ended_at > (v_anomaly.actual_value ->> 'last_write_at')::timestamptz
+         AND r.updated_at > p_after
+       ORDER BY b.ended_at DESC
+       LIMIT 1;
+    END IF;
   ELSIF p_symptom.type IN ('RunFailed', 'StuckRun') THEN
     SELECT r.ended_at, CASE WHEN r.run_id = p_symptom.run_id THEN 'the run has ended' ELSE 'the job completed' END
       INTO at, reason
@@ -4300,6 +4386,21 @@ BEGIN
        WHERE r.state = 'COMPLETE'
          AND r.ended_at > p_after
        ORDER BY r.ended_at
+       LIMIT 1;
+    END IF;
+    IF at IS NULL AND is_ahead(p_after) THEN
+      SELECT r.ended_at, 'the job completed'
+        INTO at, reason
+        FROM (SELECT x.state, x.ended_at, x.created_at
+                FROM job_runs x
+               WHERE x.organization_id = p_organization AND x.job_id = p_symptom.job_id
+                 AND x.started_at > p_symptom.created_at - interval '1 day'
+               ORDER BY x.started_at
+               LIMIT 200) r
+        JOIN incidents i ON i.organization_id = p_organization AND i.id = p_symptom.incident_id
+       WHERE r.state = 'COMPLETE'
+         AND r.created_at > greatest(p_symptom.created_at, i.reopened_at)
+       ORDER BY r.created_at
        LIMIT 1;
     END IF;
   ELSIF v_anomaly.metric IN ('duration_ms', 'rows_quarantined') THEN
@@ -4808,6 +4909,14 @@ CREATE FUNCTION headgate.with_change(p_changes jsonb, p_by text, p_from text, p_
 
 ALTER FUNCTION headgate.with_change(p_changes jsonb, p_by text, p_from text, p_to text, p_notes text) OWNER TO headgate_owner;
 
+CREATE FUNCTION headgate.written_at(p_ended_at timestamp with time zone, p_received_at timestamp with time zone) RETURNS timestamp with time zone
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT CASE WHEN p_ended_at > p_received_at + interval '5 minutes' THEN p_received_at ELSE p_ended_at END
+  $$;
+
+ALTER FUNCTION headgate.written_at(p_ended_at timestamp with time zone, p_received_at timestamp with time zone) OWNER TO headgate_owner;
+
 CREATE TABLE headgate.alert_history (
     organization_id uuid NOT NULL,
     id uuid DEFAULT gen_random_uuid() NOT NULL,
@@ -4834,7 +4943,7 @@ CREATE TABLE headgate.alert_history (
     sent_at timestamp with time zone NOT NULL,
     error_message text,
     CONSTRAINT alert_history_channel_type_check CHECK ((channel_type = ANY (ARRAY['EMAIL'::text, 'SLACK'::text, 'TEAMS'::text, 'WEBHOOK'::text]))),
-    CONSTRAINT alert_history_reason_check CHECK ((reason = ANY (ARRAY['window'::text, 'grouped'::text, 'throttled'::text, 'quiet_hours'::text, 'sending'::text, 'retrying'::text, 'refused'::text, 'gave_up'::text]))),
+    CONSTRAINT alert_history_reason_check CHECK ((reason = ANY (ARRAY['window'::text, 'grouped'::text, 'throttled'::text, 'quiet_hours'::text, 'muted'::text, 'sending'::text, 'retrying'::text, 'refused'::text, 'gave_up'::text]))),
     CONSTRAINT alert_history_severity_check CHECK ((severity = ANY (ARRAY['INFO'::text, 'WARNING'::text, 'CRITICAL'::text]))),
     CONSTRAINT alert_history_status_check CHECK ((status = ANY (ARRAY['SENT'::text, 'FAILED'::text, 'DEDUPLICATED'::text])))
 )
@@ -5450,6 +5559,7 @@ CREATE TABLE headgate.expected_marks (
     at timestamp with time zone,
     weekday smallint,
     until timestamp with time zone,
+    side text,
     note text,
     anomaly_id uuid,
     created_by text,
@@ -5461,6 +5571,7 @@ CASE kind
     ELSE (until IS NOT NULL)
 END),
     CONSTRAINT expected_marks_kind_check CHECK ((kind = ANY (ARRAY['once'::text, 'weekday'::text, 'until'::text]))),
+    CONSTRAINT expected_marks_side_check CHECK ((side = ANY (ARRAY['spike'::text, 'drop'::text]))),
     CONSTRAINT expected_marks_weekday_check CHECK (((weekday >= 0) AND (weekday <= 6)))
 );
 
@@ -5468,7 +5579,7 @@ ALTER TABLE ONLY headgate.expected_marks FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE headgate.expected_marks OWNER TO headgate_owner;
 
-COMMENT ON TABLE headgate.expected_marks IS 'What a person said to expect; what is NULL of metric, column and partition is any';
+COMMENT ON TABLE headgate.expected_marks IS 'What a person said to expect; what is NULL of metric, column, partition and side is any';
 
 COMMENT ON COLUMN headgate.expected_marks.weekday IS '0 is Monday, in UTC';
 
@@ -5657,7 +5768,7 @@ CREATE TABLE headgate.incident_events (
     organization_id uuid NOT NULL,
     id bigint NOT NULL,
     incident_id uuid NOT NULL,
-    at timestamp with time zone DEFAULT now() NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     actor text NOT NULL,
     kind text NOT NULL,
     detail jsonb DEFAULT '{}'::jsonb NOT NULL
@@ -6623,6 +6734,8 @@ CREATE UNIQUE INDEX anomalies_identity ON headgate.anomalies USING btree (organi
 
 CREATE INDEX anomalies_incident ON headgate.anomalies USING btree (organization_id, incident_id, detected_at DESC, id DESC) WHERE (incident_id IS NOT NULL);
 
+CREATE INDEX anomalies_job ON headgate.anomalies USING btree (organization_id, job_uuid, detected_at DESC, id DESC) WHERE (job_uuid IS NOT NULL);
+
 CREATE INDEX anomalies_missed_write ON headgate.anomalies USING btree (organization_id, dataset_id) WHERE ((anomaly_type = 'FreshnessMissed'::text) AND (status = ANY (ARRAY['OPEN'::text, 'ACKNOWLEDGED'::text, 'ALERTED'::text])));
 
 CREATE INDEX anomalies_run ON headgate.anomalies USING btree (organization_id, run_id) WHERE (run_id IS NOT NULL);
@@ -6690,6 +6803,8 @@ CREATE INDEX dataset_tags_tag ON headgate.dataset_tags USING btree (organization
 CREATE INDEX datasets_bare_name ON headgate.datasets USING btree (organization_id, bare_name) WHERE (merged_into IS NULL);
 
 CREATE INDEX datasets_display_name ON headgate.datasets USING btree (organization_id, display_name) WHERE (merged_into IS NULL);
+
+CREATE INDEX datasets_folded_name ON headgate.datasets USING btree (organization_id, lower(bare_name)) WHERE (merged_into IS NULL);
 
 CREATE INDEX datasets_left ON headgate.datasets USING btree (organization_id, id) WHERE ((dropped_at IS NOT NULL) OR (renamed_at IS NOT NULL) OR (merged_into IS NOT NULL));
 
@@ -7313,6 +7428,8 @@ GRANT USAGE ON SCHEMA headgate TO headgate_app;
 REVOKE ALL ON FUNCTION headgate.authenticate_key(p_key_hash bytea) FROM PUBLIC;
 GRANT ALL ON FUNCTION headgate.authenticate_key(p_key_hash bytea) TO headgate_app;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.job_runs TO headgate_app;
+
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.async_task TO headgate_app;
 
 REVOKE ALL ON FUNCTION headgate.count_due_tasks(p_most integer, p_limit integer) FROM PUBLIC;
@@ -7332,8 +7449,6 @@ GRANT ALL ON FUNCTION headgate.get_downstream_datasets(dataset_name_param charac
 GRANT ALL ON FUNCTION headgate.get_upstream_datasets(dataset_name_param character varying) TO headgate_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.dataset_merges TO headgate_app;
-
-GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.job_runs TO headgate_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.datasets TO headgate_app;
 

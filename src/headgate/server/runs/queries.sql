@@ -23,10 +23,12 @@ SELECT r.run_id, r.state, r.start_at, r.started_at, r.ended_at, r.last_event_at,
 
 -- name: list_durations
 -- How long the last completed runs of these jobs took, as far as more than their end is known.
-SELECT j.id, d.completed, d.p99_s
+SELECT j.id, d.completed, d.p99_s, d.mean_log, d.stddev_log
   FROM unnest($2::uuid[]) AS j (id)
  CROSS JOIN LATERAL (SELECT count(*) AS completed,
-                            percentile_cont(0.99) WITHIN GROUP (ORDER BY y.duration_s) AS p99_s
+                            percentile_cont(0.99) WITHIN GROUP (ORDER BY y.duration_s) AS p99_s,
+                            avg(ln(greatest(y.duration_s, 1))) AS mean_log,
+                            stddev_samp(ln(greatest(y.duration_s, 1))) AS stddev_log
                        FROM (SELECT extract(epoch FROM greatest(x.ended_at - x.started_at, '0'))::float8 AS duration_s
                                FROM (SELECT w.state, w.start_at, w.started_at, w.ended_at
                                        FROM job_runs w

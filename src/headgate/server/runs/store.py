@@ -114,7 +114,7 @@ class RunStore:
         if not job_ids:
             return {}
         rows = await self._conn.fetch(Q.list_durations, self._organization_id, list(job_ids))
-        return {row["id"]: History(row["completed"], row["p99_s"]) for row in rows}
+        return {row["id"]: History(*(row[name] for name in History._fields)) for row in rows}
 
 
 def duration_ms(row: Record) -> int | None:

@@ -37,11 +37,14 @@ class Due(NamedTuple):
 
 
 class Backlog(Collector):
-    """What is due by type and tenant, the largest first; nothing while the database does not say."""
+    """What is due by type and tenant, the largest first, and a zero for what was; nothing while the database does not
+    say."""
 
-    def __init__(self, database: Database, registry: CollectorRegistry) -> None:
+    def __init__(self, database: Database, registry: CollectorRegistry, *, fresh_s: float = FRESH_S) -> None:
         self._database = database
-        self._rows: Sequence[Record] = ()
+        self._fresh_s = fresh_s
+        self._rows: Sequence[Record] | None = None
+        self._known: dict[tuple[str, str], None] = {}
         self._fresh_until = float("-inf")
         self._asking = asyncio.Lock()
         registry.register(self)
@@ -51,23 +54,23 @@ class Backlog(Collector):
         async with self._asking:
             if time.monotonic() >= self._fresh_until:
                 self._rows = await self._ask()
-                self._fresh_until = time.monotonic() + FRESH_S
+                self._fresh_until = time.monotonic() + self._fresh_s
 
     async def keep_fresh(self, stop: asyncio.Event) -> None:
         """Ask again and again, for whoever scrapes from another thread."""
         while not stop.is_set():
             await self.refresh()
             with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), FRESH_S)
+                await asyncio.wait_for(stop.wait(), self._fresh_s)
 
-    async def _ask(self) -> Sequence[Record]:
+    async def _ask(self) -> Sequence[Record] | None:
         try:
             async with asyncio.timeout(TIMEOUT_S), self._database.transaction() as conn:
                 rows: Sequence[Record] = await conn.fetch(Q.count_due_tasks, COUNTED, MAX_SERIES)
                 return rows
         except _UNKNOWN as error:
             _log.debug("the backlog is not known: %s", error)
-            return ()
+            return None
 
     def describe(self) -> list[Metric]:
         return []
@@ -76,10 +79,18 @@ class Backlog(Collector):
         labels, now = ("type", "tenant"), datetime.now(UTC)
         backlog = GaugeMetricFamily("headgate_tasks_backlog", "Tasks that are due", labels=labels)
         oldest = GaugeMetricFamily("headgate_tasks_oldest_due_seconds", "Since when the oldest is", labels=labels)
-        for values, due in _named(self._rows).items():
+        for values, due in self._due(now).items():
             backlog.add_metric(values, due.number)
             oldest.add_metric(values, max(0.0, (now - due.oldest_at).total_seconds()))
         yield from (backlog, oldest)
+
+    def _due(self, now: datetime) -> dict[tuple[str, str], Due]:
+        """What is due; what was due before is zero now, so that a graph goes down instead of ending."""
+        if self._rows is None:
+            return {}
+        found = _named(self._rows)
+        self._known = dict.fromkeys(list({**found, **self._known})[:MAX_SERIES])
+        return {**dict.fromkeys(self._known, Due(0, now)), **found}
 
 
 def _named(rows: Sequence[Record]) -> dict[tuple[str, str], Due]:
