@@ -312,8 +312,8 @@ SELECT v.id, v.dataset_id, v.run_id, v.job_id, v.version, v.change_type, v.break
                        FROM schema_versions x
                       WHERE x.organization_id = $1
                         AND x.dataset_id = v.dataset_id
-                        AND x.valid_from < v.valid_from
-                      ORDER BY x.valid_from DESC
+                        AND (x.valid_from, x.version) < (v.valid_from, v.version)
+                      ORDER BY x.valid_from DESC, x.version DESC
                       LIMIT 1) b
   LEFT JOIN LATERAL (SELECT x.name
                        FROM jobs x
@@ -344,8 +344,8 @@ SELECT v.id, v.dataset_id, v.valid_from, v.breaking, b.fields AS fields_before
                        FROM schema_versions x
                       WHERE x.organization_id = $1
                         AND x.dataset_id = u.dataset_id
-                        AND x.valid_from < v.valid_from
-                      ORDER BY x.valid_from DESC
+                        AND (x.valid_from, x.version) < (v.valid_from, v.version)
+                      ORDER BY x.valid_from DESC, x.version DESC
                       LIMIT 1) b;
 
 -- name: end_changes
