@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
@@ -92,6 +93,8 @@ class Detector:
         self._rules = Rules((), {}, {})
         self._told: dict[tuple[Any, ...], list[Record]] = {}
         self._carried = Carried()
+        # How many of each series are judged at once.
+        self._together: Counter[tuple[Any, ...]] = Counter()
         self._made = 0
 
     async def judge(
@@ -173,6 +176,7 @@ class Detector:
     async def _measurements(self, series: list[Series], runs: Runs) -> list[Judged]:
         """In order of time: each is compared with what was made of those before it."""
         series.sort(key=lambda each: (each.row["measured_at"], each.row["run_id"]))
+        self._together = Counter(each.key for each in series)
         plain = iter(await self._baselines([each for each in series if not each.has_profile]))
         judged: list[Judged] = []
         for each in series:
@@ -259,9 +263,13 @@ class Detector:
         return widest(self._rules.policy(series.row["dataset_id"], each.metric) for each in series.readings)
 
     def _fewest(self, series: Series) -> int:
-        """How many points there have to be; none where the policies look as far back as there is to look."""
+        """How many points there have to be; none where the policies look as far back as there is to look.
+
+        Those that are judged together with it may all turn out to be no part of what is usual.
+        """
         policies = [self._rules.policy(series.row["dataset_id"], each.metric) for each in series.readings]
-        return max((policy.min_points for policy in policies if policy.window_days < MAX_REACH_DAYS), default=0)
+        fewest = max((policy.min_points for policy in policies if policy.window_days < MAX_REACH_DAYS), default=0)
+        return fewest + self._together[series.key] - 1 if fewest else 0
 
     def _days_of_run(self, run: Record) -> int:
         dataset_id = _first(run["output_ids"])
@@ -295,10 +303,12 @@ class Detector:
     ) -> dict[int, Record]:
         """How long runs took before, by the place of what is wanted; from further back where there are too few."""
         found = {row["place"]: row for row in await self._fetch(Q.list_earlier_durations, *_columns(wanted, 4))}
+        together = Counter(job_id for job_id, *_ in wanted)
         few = [
             place
             for place, policy in enumerate(policies, start=1)
-            if policy.window_days < MAX_REACH_DAYS and usable(found[place]["anomalous"], _DURATION) < policy.min_points
+            if policy.window_days < MAX_REACH_DAYS
+            and usable(found[place]["anomalous"], _DURATION) < policy.min_points + together[wanted[place - 1][0]] - 1
         ]
         again = [(*wanted[place - 1][:3], days_before(wanted[place - 1][2], MAX_REACH_DAYS)) for place in few]
         rows = await self._fetch(Q.list_earlier_durations, *_columns(again, 4)) if again else ()

@@ -106,8 +106,9 @@ def _spans(points: Iterable[tuple[Key, datetime, int]]) -> dict[Key, Span]:
 
 
 def days_before(at: datetime, days: int) -> datetime:
+    """The first moment that is so few days before another; a whole span is too long ago."""
     try:
-        return at - timedelta(days=days)
+        return at - timedelta(days=days) + _MOMENT
     except OverflowError:
         return _LONG_AGO
 
