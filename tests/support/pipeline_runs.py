@@ -166,6 +166,6 @@ def in_short(event: Json) -> tuple[str, str]:
 
 
 async def stored_by(live: Live) -> list[bytes]:
-    """Events that the server has accepted, as they came."""
-    rows = await live.db.fetch("SELECT raw FROM lineage_events WHERE outcome = 'accepted' ORDER BY received_at")
+    """Events that the server has accepted, as they came; those of one microsecond as they lie in the table."""
+    rows = await live.db.fetch("SELECT raw FROM lineage_events WHERE outcome = 'accepted' ORDER BY received_at, ctid")
     return [unpack(row["raw"]) for row in rows]
