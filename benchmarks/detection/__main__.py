@@ -22,7 +22,8 @@ from benchmarks.detection.public import SOURCES, read
 from benchmarks.detection.scores import Score
 from benchmarks.detection.sides import SIDES, ours
 from benchmarks.report import machine
-from headgate.domain.band import Point, Policy, judge
+from headgate.domain.band import judge
+from headgate.domain.verdict import Point, Policy
 
 FIRST_SEED = 10_000
 SERIES = 100

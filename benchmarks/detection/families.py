@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from headgate.domain.band import Metric
+from headgate.domain.verdict import Metric
 
 DAYS = 120
 HOURS = 24 * 21

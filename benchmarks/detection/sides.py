@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 from benchmarks.detection.families import Series
-from headgate.domain.band import MAX_REACH_DAYS, Metric, Point, Policy, judge
+from headgate.domain.band import MAX_REACH_DAYS, judge
 from headgate.domain.metric import mean, sample_stddev
+from headgate.domain.verdict import Metric, Point, Policy
 
 WINDOW = timedelta(days=30)
 REACH = timedelta(days=MAX_REACH_DAYS)

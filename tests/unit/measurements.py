@@ -6,7 +6,8 @@ import random
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from headgate.domain.band import Metric, Point, Policy, Verdict, judge
+from headgate.domain.band import judge
+from headgate.domain.verdict import Metric, Point, Policy, Verdict
 
 # A Monday.
 BEGIN = datetime(2026, 3, 2, 6, 0, tzinfo=UTC)

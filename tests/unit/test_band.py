@@ -10,8 +10,9 @@ from datetime import timedelta
 import pytest
 
 from headgate.domain.anomaly import AnomalyType, Severity
-from headgate.domain.band import MAX_SCORE, Mark, Metric, Point, Policy, Verdict, judge
+from headgate.domain.band import MAX_SCORE, judge
 from headgate.domain.metric import mean, sample_stddev
+from headgate.domain.verdict import Mark, Metric, Point, Policy, Verdict
 from tests.unit.measurements import BEGIN, DAY, PLAIN, ROWS, daily, noisy, verdict, weekly
 
 

@@ -9,7 +9,8 @@ from typing import ClassVar
 import pytest
 
 from headgate.domain.anomaly import AnomalyType, Severity
-from headgate.domain.band import Metric, Point, Policy, Verdict, judge
+from headgate.domain.band import judge
+from headgate.domain.verdict import Metric, Point, Policy, Verdict
 from tests.unit.measurements import BEGIN, DAY, ROWS, daily, noisy, verdict, weekly
 
 

@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from headgate.domain.anomaly import AnomalyType
-from headgate.domain.band import Point, Policy, Verdict, judge
+from headgate.domain.band import judge
+from headgate.domain.verdict import Point, Policy, Verdict
 from tests.unit.measurements import BEGIN, DAY, ROWS
 
 HOUR = timedelta(hours=1)

@@ -10,8 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headgate.domain.anomaly import AnomalyType
-from headgate.domain.band import Metric, Point, Policy, State, judge
+from headgate.domain.band import judge
 from headgate.domain.series import LARGEST
+from headgate.domain.verdict import Metric, Point, Policy, State
 from tests.unit.measurements import BEGIN, DAY, PLAIN, ROWS, daily, verdict
 
 counts = st.integers(0, 10**12)

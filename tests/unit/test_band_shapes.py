@@ -10,7 +10,8 @@ from datetime import timedelta, timezone
 import pytest
 
 from headgate.domain.anomaly import AnomalyType
-from headgate.domain.band import Metric, Point, Policy, judge
+from headgate.domain.band import judge
+from headgate.domain.verdict import Metric, Point, Policy
 from tests.unit.measurements import BEGIN, DAY, ROWS, daily, noisy, verdict, weekly
 
 

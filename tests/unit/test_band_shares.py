@@ -7,7 +7,8 @@ import random
 import pytest
 
 from headgate.domain.anomaly import AnomalyType
-from headgate.domain.band import Metric, Point, Verdict, judge
+from headgate.domain.band import judge
+from headgate.domain.verdict import Metric, Point, Verdict
 from tests.unit.measurements import BEGIN, DAY, ROWS, daily, verdict
 
 SHARE = Metric.null_share

@@ -8,7 +8,8 @@ import random
 import pytest
 
 from headgate.domain.anomaly import AnomalyType, Severity
-from headgate.domain.band import Point, Policy, judge
+from headgate.domain.band import judge
+from headgate.domain.verdict import Point, Policy
 from tests.unit.measurements import BEGIN, DAY, ROWS, daily, noisy, verdict
 
 

@@ -218,7 +218,7 @@ def _end(until: str) -> datetime:
 
 
 def _policy_row(item: dict[str, Any]) -> tuple[str, ...]:
-    from headgate.domain.band import DEFAULT
+    from headgate.domain.verdict import DEFAULT
 
     usual = vars(DEFAULT) | {"enabled": True}
     others = [f"{name} {item[name]}" for name in usual if name != "enabled" and item[name] != usual[name]]

@@ -6,22 +6,31 @@ Knows numbers and times; knows nothing of datasets, alerts or storage.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from headgate.domain.anomaly import AnomalyType, Severity
 from headgate.domain.baseline import Learnt, has_lows, is_echo, learnt, level_run, pooled, was_let_in
 from headgate.domain.series import LARGEST, Dot, Factors, Fit, fit, spread, weekday_of, widened
+from headgate.domain.verdict import (
+    DAY_S,
+    DEFAULT,
+    DROP_SHARE,
+    SIDES,
+    WEEKDAYS,
+    Mark,
+    Metric,
+    Point,
+    Policy,
+    State,
+    Verdict,
+    day_of,
+)
 
 # Scores are kept as numbers of ten digits; what is further off is not told apart.
 MAX_SCORE: Final = 999_999.0
-MAX_SIGMA: Final = 20.0
-# The least that is missing when a drop is told whatever the band, where a policy does not say.
-DROP_SHARE: Final = 0.5
 # Where a window has too few points, as of a weekly table, so many of the last so many days count.
 MAX_REACH_DAYS: Final = 400
 _REACHED_POINTS: Final = 12
@@ -36,188 +45,14 @@ _LOPSIDED: Final = 0.4
 _MOSTLY_NULL: Final = 0.5
 _CALMER: Final = 0.04
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_DAY_S: Final = 86_400
 _EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 _UNITS: Final = (("day", 1.0), ("hour", 1 / 24), ("minute", 1 / 1440))
-_WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-
-
-def _require(holds: bool, name: str, value: object, allowed: str) -> None:
-    if not holds:
-        raise ValueError(f"{name} is {value!r}: it must be {allowed}")
-
-
-def _require_zone(at: datetime) -> None:
-    if at.tzinfo is None:
-        raise ValueError(f"{at.isoformat()} has no time zone: give an aware time")
-
-
-class Metric(StrEnum):
-    """What is measured and judged."""
-
-    row_count = "row_count"
-    byte_size = "byte_size"
-    duration_ms = "duration_ms"
-    null_share = "null_share"
-    distinct_count = "distinct_count"
-    rows_quarantined = "rows_quarantined"
-
-
-class State(StrEnum):
-    """What a verdict comes to; `expected` is outside of the band as a person said it would be."""
-
-    normal = "normal"
-    anomalous = "anomalous"
-    learning = "learning"
-    expected = "expected"
-    new_level = "new_level"
-    off = "off"
-
-
-class Point(NamedTuple):
-    """An earlier measurement; `is_anomalous` if it was judged to be outside and nobody has said otherwise."""
-
-    at: datetime
-    value: float
-    is_anomalous: bool = False
-
-
-@dataclass(frozen=True)
-class Policy:
-    """How a series is judged.
-
-    `percentile` puts the band around the median, as many times as far as the 5th and the 95th percentile as `sigma`
-    standard deviations would be for a normal distribution. `floor_share` is the least standard deviation that is
-    believed, as a share of the expected value; `small_sample` widens the band while there are few points. `drop_share`
-    is half where nothing is said, and there are exceptions then; what is said counts without them.
-    """
-
-    enabled: bool = True
-    method: str = "sigma"
-    sigma: float = 3.0
-    min_points: int = 5
-    window_days: int = 30
-    drop_share: float | None = None
-    floor_share: float | None = None
-    seasonality: str = "auto"
-    small_sample: bool = True
-    spike_severity: Severity | None = None
-    drop_severity: Severity | None = None
-
-    def __post_init__(self) -> None:
-        _require(self.method in ("sigma", "percentile"), "method", self.method, "'sigma' or 'percentile'")
-        _require(self.seasonality in ("auto", "off"), "seasonality", self.seasonality, "'auto' or 'off'")
-        _require(0 < self.sigma <= MAX_SIGMA, "sigma", self.sigma, f"above 0 and at most {MAX_SIGMA:g}")
-        _require(2 <= self.min_points <= 1000, "min_points", self.min_points, "2 to 1000")
-        _require(1 <= self.window_days <= 3650, "window_days", self.window_days, "1 to 3650")
-        drop, share = self.drop_share, self.floor_share
-        _require(drop is None or 0 < drop <= 1, "drop_share", drop, "above 0 and at most 1, or nothing for a half")
-        _require(share is None or 0 <= share <= 10, "floor_share", share, "0 to 10, or nothing for the metric's own")
-
-
-SIDES: Final = ("spike", "drop")
-
-
-def side_of(kind: str) -> str | None:
-    """The side that the type of an anomaly names, if it does.
-
-    >>> side_of("RowCountDrop"), side_of("SchemaChange")
-    ('drop', None)
-    """
-    return next((side for side in SIDES if kind.endswith(side.capitalize())), None)
 
 
 def can_deviate(metric: Metric, side: str) -> bool:
     """Whether a metric can be too high, or too low, at all."""
     nature = _NATURES[metric]
     return (nature.spike if side == SIDES[0] else nature.drop) is not None
-
-
-@dataclass(frozen=True)
-class Mark:
-    """What a person expects: the UTC day of `at` (once), every `weekday` (0 is Monday, UTC), or all `until` a time.
-
-    An `at` besides `until` says from when; points that it covers are then not learnt from. With a `side`, 'spike' or
-    'drop', only what is above or below the band is expected.
-    """
-
-    kind: str
-    at: datetime | None = None
-    weekday: int | None = None
-    until: datetime | None = None
-    side: str | None = None
-
-    def __post_init__(self) -> None:
-        needed = {"once": self.at, "weekday": self.weekday, "until": self.until}
-        _require(self.kind in needed, "kind", self.kind, "'once', 'weekday' or 'until'")
-        _require(
-            needed[self.kind] is not None, "at" if self.kind == "once" else self.kind, None, f"given for {self.kind!r}"
-        )
-        for at in filter(None, (self.at, self.until)):
-            _require_zone(at)
-        _require(self.weekday is None or 0 <= self.weekday <= 6, "weekday", self.weekday, "0 (Monday) to 6 (Sunday)")
-        _require(self.side in (None, *SIDES), "side", self.side, "'spike', 'drop' or nothing for both")
-
-    def is_of(self, side: int) -> bool:
-        """Whether it is meant for what is above (1) or below (-1) the band."""
-        return self.side is None or self.side == SIDES[side < 0]
-
-    def covers(self, at: datetime) -> bool:
-        if self.kind == "once":
-            return self.at is not None and _day(self.at) // 1 == _day(at) // 1
-        if self.kind == "weekday":
-            return self.weekday == weekday_of(_day(at))
-        return self.until is not None and at <= self.until and (self.at is None or self.at <= at)
-
-    def __str__(self) -> str:
-        if self.kind == "weekday" and self.weekday is not None:
-            return f"every {_WEEKDAYS[self.weekday]}"
-        if self.kind == "once" and self.at is not None:
-            return f"on {self.at.astimezone(UTC):%Y-%m-%d}"
-        return f"until {self.until.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if self.until else ""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What was expected, what came, how far apart they are in standard deviations, and what that means."""
-
-    state: State
-    value: float
-    expected: float | None
-    low: float | None
-    high: float | None
-    score: float | None
-    stddev: float | None
-    points: int
-    method: str
-    type: AnomalyType | None
-    severity: Severity | None
-    reason: str
-
-    @property
-    def is_anomalous(self) -> bool:
-        """Whether somebody should hear of it."""
-        return self.state is State.anomalous
-
-    @property
-    def is_outside(self) -> bool:
-        """Whether the point stays out of the baseline: what to keep as `is_anomalous` of the stored point."""
-        return self.state in (State.anomalous, State.new_level)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {name: value.value if isinstance(value, StrEnum) else value for name, value in vars(self).items()}
-
-    @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> Verdict:
-        """What `as_dict` gave; fields of later versions are left out."""
-        known = {name: stored.get(name) for name in cls.__dataclass_fields__}
-        readers: tuple[tuple[str, Callable[[Any], Any]], ...] = (
-            ("state", State),
-            ("type", AnomalyType),
-            ("severity", Severity),
-        )
-        return cls(**{**known, **{name: read(known[name]) for name, read in readers if known[name] is not None}})
 
 
 class _Nature(NamedTuple):
@@ -345,10 +180,7 @@ class _Case(NamedTuple):
 
     @property
     def weekday(self) -> str:
-        return _WEEKDAYS[weekday_of(self.day)]
-
-
-DEFAULT: Final = Policy()
+        return WEEKDAYS[weekday_of(self.day)]
 
 
 def judge(
@@ -368,7 +200,7 @@ def judge(
     ones where it has too few. Bytes that are fewer because `rows` are, of the same measurement, are told only if those
     are, and how many there are says how far chance moves a share of NULLs.
     """
-    metric, number, day = Metric(metric), _finite(value), _day(at)
+    metric, number, day = Metric(metric), _finite(value), day_of(at)
     subject = _Subject(metric, column, number)
     if not policy.enabled:
         return _unjudged(State.off, number, 0, f"{metric.value} is not judged: its policy is off")
@@ -500,7 +332,7 @@ def _window(history: Sequence[Point], at: datetime, policy: Policy, marks: Seque
 
 def _dots(history: Sequence[Point], since: datetime, at: datetime, marks: Sequence[Mark]) -> list[Dot]:
     found = [
-        (point[0].timestamp() / _DAY_S, float(point[1]), point[2])
+        (point[0].timestamp() / DAY_S, float(point[1]), point[2])
         for point in history
         if since < point[0] <= at and 0 <= point[1] < LARGEST
     ]
@@ -745,11 +577,6 @@ def _scaled(value: float, units: Sequence[tuple[float, str] | tuple[float, str, 
 
 def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def _day(at: datetime) -> float:
-    _require_zone(at)
-    return at.timestamp() / _DAY_S
 
 
 def _finite(value: float) -> float:

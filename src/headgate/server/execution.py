@@ -21,7 +21,8 @@ MAX_WAIT_S = 86_400.0
 # A claim is renewed as long as the work goes on; what hangs for so long will not end by itself.
 MAX_WORK_S = 3600.0
 _MAX_TEXT = 1024
-_OUTAGE: tuple[type[BaseException], ...] = (Unavailable, *DATABASE_GONE)
+# What is nobody's fault: the database is gone, or too busy to answer.
+OUTAGE: tuple[type[BaseException], ...] = (Unavailable, *DATABASE_GONE)
 
 
 class Hold(NamedTuple):
@@ -169,7 +170,7 @@ class Execution:
         """What to blame a task for, and whether it looks like the database's fault; raises if that is gone."""
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        is_outage = isinstance(error, _OUTAGE)
+        is_outage = isinstance(error, OUTAGE)
         if is_outage:
             await self._database.ping()
         return (error.__cause__ or error if isinstance(error, Unavailable) else error), is_outage

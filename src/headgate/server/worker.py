@@ -18,9 +18,8 @@ from uuid import UUID, uuid4
 
 import msgspec
 
-from headgate.errors import Unavailable
-from headgate.server.db.pool import DATABASE_GONE, Database, Record
-from headgate.server.execution import Claim, Execution, Hold
+from headgate.server.db.pool import Database, Record
+from headgate.server.execution import OUTAGE, Claim, Execution, Hold
 from headgate.server.kinds import KINDS
 from headgate.server.queue import PRESSED, Batch, Bell, Kind, Task, noting_made
 from headgate.server.rotation import Pace, Pressure, Rotation
@@ -44,8 +43,6 @@ YIELD_S = 0.02
 MAX_YIELD_S = 1.0
 # Whoever stops us does not wait for much longer.
 GIVE_BACK_S = 1.5
-
-_OUTAGE: tuple[type[BaseException], ...] = (Unavailable, *DATABASE_GONE)
 
 
 class Worker:
@@ -135,7 +132,7 @@ class Worker:
                 await self._keep_up()
                 await self._give_way(stop)
                 done = await self.step()
-            except _OUTAGE as error:
+            except OUTAGE as error:
                 log.info("the worker waits for the database", extra={"error": str(error)})
                 await _pause(stop, self._look_s)
             except Exception:
@@ -291,7 +288,7 @@ class Worker:
         except asyncio.CancelledError:
             await self._give_back(hold)
             raise
-        except _OUTAGE:
+        except OUTAGE:
             self._owed.append(hold)
             raise
 

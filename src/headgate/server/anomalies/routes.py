@@ -12,7 +12,7 @@ from fastapi import Depends, Query, Request
 from pydantic import Field
 
 from headgate.domain.anomaly import Severity, Status, read_type
-from headgate.domain.band import side_of
+from headgate.domain.verdict import side_of
 from headgate.errors import Conflict, FieldError, InvalidFields, NotFound
 from headgate.server.anomalies import schemas
 from headgate.server.anomalies.judging.rules import hold_names

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from headgate.domain.anomaly import Status
-from headgate.domain.band import Metric
+from headgate.domain.verdict import Metric
 from headgate.errors import NotFound
 from headgate.server.anomalies.judging.series import name_of
 from headgate.server.db.pool import Connection, Record

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from headgate.domain.band import State
 from headgate.domain.metric import Direction
+from headgate.domain.verdict import State
 from headgate.server.shapes import DatasetRefOut, JobOut
 
 

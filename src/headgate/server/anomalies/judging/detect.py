@@ -17,7 +17,8 @@ from uuid import UUID
 import msgspec
 
 from headgate.domain.anomaly import AnomalyType, schema_anomaly
-from headgate.domain.band import MAX_REACH_DAYS, Metric, Point, Policy, Verdict, judge
+from headgate.domain.band import MAX_REACH_DAYS, judge
+from headgate.domain.verdict import Metric, Point, Policy, Verdict
 from headgate.server.anomalies.judging.changes import Outcome, end_changes, sort_out
 from headgate.server.anomalies.judging.findings import Finding, keep_findings
 from headgate.server.anomalies.judging.rules import SCHEMA, Rules, hold_names, load_rules, widest

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from headgate.domain.anomaly import Severity
-from headgate.domain.band import Mark, Policy
 from headgate.domain.patterns import ALL, matches, specificity
+from headgate.domain.verdict import Mark, Policy
 from headgate.server.db.pool import Connection, Record
 from headgate.server.db.queries import Queries
 

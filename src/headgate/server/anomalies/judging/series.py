@@ -11,8 +11,8 @@ from uuid import UUID
 
 import msgspec
 
-from headgate.domain.band import Metric, Point
 from headgate.domain.metric import MOST_COLUMNS
+from headgate.domain.verdict import Metric, Point
 from headgate.server.db.pool import Record
 
 # A verdict on each is kept with the measurement, and with a wide table there are many: of so many columns, by name,

@@ -10,7 +10,8 @@ from uuid import UUID
 from pydantic import BaseModel, Field, model_validator
 
 from headgate.domain.anomaly import Severity
-from headgate.domain.band import DEFAULT, MAX_SIGMA, Metric, can_deviate
+from headgate.domain.band import can_deviate
+from headgate.domain.verdict import DEFAULT, MAX_SIGMA, Metric
 from headgate.errors import FieldError, InvalidFields
 from headgate.server.anomalies.judging.rules import FRESHNESS, SCHEMA, STUCK
 from headgate.server.bodies import Body

@@ -14,8 +14,9 @@ from uuid import UUID
 import msgspec
 
 from headgate.domain import evidence
-from headgate.domain.band import Metric, Point, judge
+from headgate.domain.band import judge
 from headgate.domain.scene import Evidence, EvidenceKind
+from headgate.domain.verdict import Metric, Point
 from headgate.server.db.pool import Connection, Record
 from headgate.server.incidents.scene.walk import Place, Q, Run
 
