@@ -65,12 +65,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def logging_as_it_was() -> Iterator[None]:
-    """Commands configure logging for their process; here that process goes on."""
+    """Commands configure logging for their process, the libraries' too; here that process goes on."""
     root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
+    handlers, levels = list(root.handlers), {logger: logger.level for logger in _loggers()}
     yield
     root.handlers[:] = handlers
-    root.setLevel(level)
+    for logger in _loggers():
+        logger.setLevel(levels.get(logger, logging.NOTSET))
+
+
+def _loggers() -> list[logging.Logger]:
+    known = logging.Logger.manager.loggerDict.values()
+    return [logging.getLogger(), *(each for each in known if isinstance(each, logging.Logger))]
 
 
 class Cluster:
