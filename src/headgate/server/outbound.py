@@ -8,12 +8,9 @@ leads nowhere. Redirects are not followed. A proxy of the environment is not use
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import NamedTuple, TypeAlias
@@ -21,6 +18,7 @@ from typing import NamedTuple, TypeAlias
 import httpx
 
 from headgate.messages.failures import in_words
+from headgate.messages.silence import unlogged
 from headgate.settings import Network
 
 TIMEOUT_S = 5.0
@@ -43,9 +41,6 @@ _METADATA = frozenset(
     for each in ("169.254.169.254", "169.254.170.2", "100.100.100.200", "168.63.129.16", "fd00:ec2::254")
 )
 _NAT64 = ip_network("64:ff9b::/96")
-
-_TALKATIVE = ("httpx", *(f"httpcore.{part}" for part in ("connection", "http11", "http2", "proxy", "socks")))
-_posting: ContextVar[bool] = ContextVar("posting", default=False)
 
 
 class Refused(Exception):
@@ -172,7 +167,7 @@ class Outbound:
     async def _post(self, target: httpx.URL, content: bytes, headers: Mapping[str, str]) -> Answer:
         port = target.port or (443 if target.scheme == "https" else 80)
         found = await self.guard.addresses(_name(target), port)
-        with _unlogged():
+        with unlogged():
             for last, address in _marked(found):
                 try:
                     return await self._exchange(target, address, content, headers)
@@ -229,19 +224,3 @@ def _retry_after_s(response: httpx.Response) -> float | None:
 
 def _marked(addresses: Sequence[str]) -> Iterable[tuple[bool, str]]:
     return ((at == len(addresses) - 1, each) for at, each in enumerate(addresses))
-
-
-@contextmanager
-def _unlogged() -> Iterator[None]:
-    """The HTTP libraries log URLs and headers: not those of this task meanwhile."""
-    for name in _TALKATIVE:
-        logging.getLogger(name).addFilter(_is_of_others)
-    token = _posting.set(True)
-    try:
-        yield
-    finally:
-        _posting.reset(token)
-
-
-def _is_of_others(record: logging.LogRecord) -> bool:
-    return not _posting.get()

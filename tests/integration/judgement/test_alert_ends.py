@@ -9,9 +9,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from headgate.server.alerts.jobs import Cleaning
+from headgate.server.alerts.jobs import AlertCleaning
 from headgate.server.outbound import Guard
-from headgate.server.queue import Kind, NewTask, content_hash
+from headgate.server.queue import NewTask, content_hash
 from headgate.server.worker import Worker
 from tests.support.alerts import RULES, Telling, a_channel, channels_by, in_turn
 from tests.support.bad_servers import answering
@@ -93,7 +93,7 @@ async def test_an_alert_whose_task_was_canceled_is_ended_by_the_cleaning(telling
         await telling.db.execute("UPDATE async_task SET status = 'CANCELED' WHERE organization_id = $1", telling.org)
         await telling.tell_of(await telling.a_dataset("two"))
         telling.clock.turn(minutes=10)
-        cleaning = Kind("CLEAN_ALERTS", send=Cleaning(365, clock=telling.clock).send, every_s=3600)
+        cleaning = AlertCleaning(365, clock=telling.clock).kind("CLEAN_ALERTS")
         await Worker(telling.database, [cleaning]).schedule()
         await Worker(telling.database, [cleaning]).drain()
     # The second one is still tried.

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from headgate.server.alerts import jobs
-from headgate.server.alerts.jobs import Cleaning
+from headgate.server.alerts.jobs import AlertCleaning
 from headgate.server.queue import Kind
 from headgate.server.worker import Worker
 from headgate.settings import Settings
@@ -51,7 +51,7 @@ async def test_a_rule_of_the_same_name_begins_anew(telling: Telling) -> None:
 
 
 async def clean(telling: Telling, days: int) -> None:
-    cleaning = Cleaning(days, clock=telling.clock)
+    cleaning = AlertCleaning(days, clock=telling.clock)
     await Worker(telling.database, [Kind("CLEAN_ALERTS", send=cleaning.send, every_s=3600)]).schedule()
     await Worker(telling.database, [Kind("CLEAN_ALERTS", send=cleaning.send, every_s=3600)]).drain()
 

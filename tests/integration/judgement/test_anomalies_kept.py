@@ -87,7 +87,7 @@ async def test_so_many_that_it_takes_several_transactions_are_removed(
     monkeypatch.setattr(jobs, "CLEANUP_BATCH", 2)
     for number in range(5):
         await an_anomaly(judging, str(number), ("RESOLVED", "FALSE_POSITIVE")[number % 2])
-    cleaning = jobs.Cleaning(365, clock=lambda: datetime.now(UTC))
+    cleaning = jobs.AnomalyCleaning(365, clock=lambda: datetime.now(UTC))
 
     assert await cleaned(judging, Kind("CLEAN_ANOMALIES", send=cleaning.send, every_s=3600)) == set()
 
@@ -95,7 +95,7 @@ async def test_so_many_that_it_takes_several_transactions_are_removed(
 async def test_other_organisations_are_left_alone(new_judging: NewJudging) -> None:
     ours, theirs = await new_judging(), await new_judging()
     await an_anomaly(theirs, "theirs", "RESOLVED")
-    await jobs.Cleaning(365).send(ours.database, ours.batch())
+    await jobs.AnomalyCleaning(365).send(ours.database, ours.batch())
 
     assert len(await theirs.anomalies()) == 1
 

@@ -12,7 +12,6 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache
@@ -23,6 +22,7 @@ from msgspec import Struct
 
 from headgate.messages import slack, teams
 from headgate.messages.failures import in_words
+from headgate.messages.silence import unlogged
 from headgate.messages.text import masked
 from headgate.pipelines.alerts.channels import key_of, label_of
 from headgate.pipelines.alerts.events import Alert
@@ -39,10 +39,7 @@ _MAX_QUOTED = 200
 # It never arrived, or the connection broke: unlike a late answer, not a message that may have been taken.
 _BROKEN = (httpx.NetworkError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.RemoteProtocolError, httpx.ProxyError)
 
-_TALKATIVE = ("httpx", *(f"httpcore.{part}" for part in ("connection", "http11", "http2", "proxy", "socks")))
-
 _log = logging.getLogger(__name__)
-_posting = threading.local()
 
 
 class Outcome(StrEnum):
@@ -84,7 +81,7 @@ def post(
     """Post the alert, once more if the channel was not there or not well; never raises."""
     try:
         content = encoded(payload_of(alert, channel))
-        with _unlogged(), httpx.Client(timeout=timeout_s, follow_redirects=False, verify=_tls()) as client:
+        with unlogged(), httpx.Client(timeout=timeout_s, follow_redirects=False, verify=_tls()) as client:
             answer = _post_once(client, channel, content)
             if answer.may_repeat:
                 sleep(answer.pause_s)
@@ -98,22 +95,6 @@ def post(
 def _tls() -> ssl.SSLContext:
     """Reading the certificates takes longer than a message."""
     return httpx.create_ssl_context()
-
-
-@contextmanager
-def _unlogged() -> Iterator[None]:
-    """The HTTP libraries log URLs, redirects and headers that they refuse: not those of this thread meanwhile."""
-    for name in _TALKATIVE:
-        logging.getLogger(name).addFilter(_is_of_others)
-    _posting.is_on = True
-    try:
-        yield
-    finally:
-        _posting.is_on = False
-
-
-def _is_of_others(record: logging.LogRecord) -> bool:
-    return not getattr(_posting, "is_on", False)
 
 
 def _post_once(client: httpx.Client, channel: AlertConfig, content: bytes) -> Answer:

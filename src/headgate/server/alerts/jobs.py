@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
@@ -19,6 +19,7 @@ from headgate.server.alerts.rules import Reason, Rule, back_at, fits, held_back
 from headgate.server.alerts.sending import Channel, Channels, Outcome, context_for
 from headgate.server.alerts.store import AlertStore, Note, Own, decoded
 from headgate.server.alerts.wording import Letter, letter_of
+from headgate.server.cleaning import Cleaning
 from headgate.server.db.pool import Connection, Database, Record
 from headgate.server.queue import Batch, Kind, NewTask, RetryLater, Task, content_hash, enqueue
 from headgate.settings import Settings
@@ -234,23 +235,14 @@ class Alerting:
         return self._channels
 
 
-class Cleaning:
-    """Ends what nobody tries any more, and removes what nobody asks for any more. `clock` can be given by tests."""
+class AlertCleaning(Cleaning):
+    """Ends what nobody tries any more, and removes what nobody asks for any more."""
 
-    def __init__(self, days: int, *, clock: Clock = lambda: datetime.now(UTC)) -> None:
-        self._kept = timedelta(days=days)
-        self._clock = clock
-
-    async def send(self, database: Database, batch: Batch) -> Mapping[int, BaseException]:
-        """Batch after batch, each in a transaction of its own, so that none holds many rows."""
-        now, is_left = self._clock(), True
-        while is_left:
-            async with database.tenant(batch.organization_id) as conn:
-                store = AlertStore(conn, batch.organization_id)
-                ended = await store.settle_abandoned(now, CLEANUP_BATCH)
-                removed = await store.remove_history(now - self._kept, CLEANUP_BATCH)
-                is_left = CLEANUP_BATCH in (ended, removed)
-        return {}
+    async def clean(self, conn: Connection, organization_id: UUID, now: datetime, before: datetime) -> bool:
+        store = AlertStore(conn, organization_id)
+        ended = await store.settle_abandoned(now, CLEANUP_BATCH)
+        removed = await store.remove_history(before, CLEANUP_BATCH)
+        return CLEANUP_BATCH in (ended, removed)
 
 
 def _verdict(outcome: Outcome, task: Task) -> tuple[str, Reason | None]:
@@ -273,5 +265,5 @@ def kinds(settings: Settings) -> tuple[Kind, ...]:
     """The work of this slice; it needs to know how the server is reached and where it may send to."""
     return (
         Kind(TASK_TYPE, send=Alerting(settings).send, batch_size=BATCH, claim_s=CLAIM_S),
-        Kind(CLEANING, send=Cleaning(settings.alert_history_days).send, every_s=3600),
+        AlertCleaning(settings.alert_history_days).kind(CLEANING),
     )

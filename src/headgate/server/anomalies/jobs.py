@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Final
 from uuid import UUID, uuid4
 
 from headgate.server.anomalies.judging.detect import Detector
 from headgate.server.anomalies.store import AnomalyStore
 from headgate.server.anomalies.watching.watch import Watch
+from headgate.server.cleaning import Cleaning
 from headgate.server.db.pool import Connection, Database
 from headgate.server.queue import Batch, Kind, NewTask, content_hash, enqueue
 
@@ -57,26 +58,17 @@ def _go_on(organization_id: UUID) -> NewTask:
     return NewTask("WATCH", "ORGANIZATION", str(organization_id), key, priority=WATCH_PRIORITY)
 
 
-class Cleaning:
-    """Removes anomalies that were closed long ago. `clock` can be given by tests."""
+class AnomalyCleaning(Cleaning):
+    """Removes anomalies that were closed long ago."""
 
-    def __init__(self, days: int, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._kept = timedelta(days=days)
-        self._clock = clock
-
-    async def send(self, database: Database, batch: Batch) -> Mapping[int, BaseException]:
-        """Batch after batch, each in a transaction of its own, so that none holds many rows."""
-        before, is_left = self._clock() - self._kept, True
-        while is_left:
-            async with database.tenant(batch.organization_id) as conn:
-                removed = await AnomalyStore(conn, batch.organization_id).remove_closed(before, CLEANUP_BATCH)
-                is_left = removed == CLEANUP_BATCH
-        return {}
+    async def clean(self, conn: Connection, organization_id: UUID, now: datetime, before: datetime) -> bool:
+        removed = await AnomalyStore(conn, organization_id).remove_closed(before, CLEANUP_BATCH)
+        return removed == CLEANUP_BATCH
 
 
 def kinds(days: int) -> tuple[Kind, ...]:
     """All of them, with anomalies kept for so many days after they were closed."""
-    return (*KINDS, Kind("CLEAN_ANOMALIES", send=Cleaning(days).send, every_s=3600))
+    return (*KINDS, AnomalyCleaning(days).kind("CLEAN_ANOMALIES"))
 
 
 KINDS: tuple[Kind, ...] = (
