@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.events import Json, a_dataset, a_facet, a_run_id, an_event, at
 from tests.support.golden import golden
-from tests.support.incidents import DAY, Shop, checked, started_by, wrote
+from tests.support.incidents import DAY, HOUR, Shop, checked, started_by, wrote
 
 FAILS = ("recent_rows", None, False)
 MINUTE = 60
@@ -211,6 +211,59 @@ async def test_a_batch_that_is_heard_of_late_is_the_cause(shop: Shop) -> None:
     assert before["cause"]["run_id"] != late
     assert found["cause"]["run_id"] == late
     assert len(await open_incidents(shop)) == 1
+
+
+async def test_what_fails_on_a_table_that_nobody_is_known_to_write_is_one_incident(shop: Shop) -> None:
+    await shop.send_and_work(checked("raw.orders", 700, FAILS, ("unique", "id", False)))
+    await shop.send_and_work(checked("raw.orders", 2 * HOUR, ("accepted_values", "state", False)))
+    await shop.send_and_work(checked("raw.customers", 2 * HOUR, FAILS))
+
+    first, second = await shop.incidents()
+    assert (first["dataset"]["name"], first["symptom_count"], first["is_orphan"]) == ("raw.orders", 3, True)
+    assert (second["dataset"]["name"], second["symptom_count"]) == ("raw.customers", 1)
+
+
+async def test_what_fails_days_later_on_a_table_that_nobody_is_known_to_write_is_another_incident(shop: Shop) -> None:
+    await shop.send_and_work(checked("raw.orders", 0, FAILS), checked("raw.orders", 3 * DAY, ("unique", "id", False)))
+
+    assert len(await open_incidents(shop)) == 2
+
+
+async def test_failures_are_one_incident_once_the_run_is_heard_of_that_had_written_both(shop: Shop) -> None:
+    await shop.send_and_work(checked("marts.left", 700, FAILS), checked("marts.right", 710, FAILS))
+    assert len(await open_incidents(shop)) == 2
+
+    run = a_run_id()
+    tables = [a_dataset("marts.left"), a_dataset("marts.right")]
+    await shop.send_and_work(an_event("COMPLETE", run=run, job="build", time=at(600), outputs=tables))
+
+    (found,) = await open_incidents(shop)
+    assert (found["number"], found["symptom_count"], found["run_id"]) == (1, 2, run)
+    (other,) = await shop.incidents(status="resolved")
+    assert other["merged_into"] == 1
+    last = (await shop.get("/2/timeline"))["items"][-1]
+    assert "of the same run" in last["sentence"]
+
+
+async def test_failures_are_one_incident_once_the_run_is_heard_of_that_lies_between_them(shop: Shop) -> None:
+    await shop.send(*wrote("ingest", 0, "raw.orders"))
+    await shop.send_and_work(checked("marts.orders", 700, FAILS), checked("raw.orders", 710, FAILS))
+    assert len(await open_incidents(shop)) == 2
+
+    await shop.send_and_work(*wrote("build", 600, "marts.orders", "raw.orders"))
+
+    (found,) = await open_incidents(shop)
+    assert (found["number"], found["symptom_count"], found["cause"]["job"]["name"]) == (1, 2, "ingest")
+
+
+async def test_what_a_person_has_made_two_of_stays_two_whatever_is_heard_of_later(shop: Shop) -> None:
+    await shop.send_and_work(checked("marts.left", 700, FAILS, ("unique", "id", False)))
+    first = await shop.incident()
+    await shop.change(f"{first['id']}/split", symptoms=[first["symptoms"][0]["id"]])
+
+    await shop.send_and_work(*wrote("build", 600, "marts.left"))
+
+    assert len(await open_incidents(shop)) == 2
 
 
 async def test_what_came_after_a_failure_changes_nothing(shop: Shop) -> None:

@@ -68,8 +68,6 @@ async def test_an_error_is_told_by_the_line_that_says_it_and_without_credentials
 
 async def test_an_orphan_that_is_split_off_is_an_orphan(shop: Shop) -> None:
     await shop.send_and_work(checked("marts.unknown", 60, FAILS, ("unique", "key", False)))
-    # Nobody is known to have written it, so that each is a problem of its own.
-    await shop.change("2/merge", into=1)
     before = await shop.get("/1")
     new = await shop.change("1/split", symptoms=[before["symptoms"][0]["id"]])
 
@@ -276,7 +274,7 @@ async def test_so_many_that_it_takes_several_transactions_are_removed(
     await shop.work()
     for number in range(1, 7):
         await shop.change(f"{number}/status", "PATCH", status="resolved")
-    later = jobs.Cleaning(365, clock=lambda: datetime.now(UTC) + timedelta(days=366))
+    later = jobs.IncidentCleaning(365, clock=lambda: datetime.now(UTC) + timedelta(days=366))
     worker = Worker(shop.server.database, [Kind("CLEAN_INCIDENTS", send=later.send, every_s=3600)])
     await worker.schedule()
     await worker.drain()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Final
 from uuid import UUID
 
 from headgate.domain.incident import Status
-from headgate.server.db.pool import Connection, Database, Record
+from headgate.server.cleaning import Cleaning
+from headgate.server.db.pool import Connection, Record
 from headgate.server.incidents.correlation import symptoms
 from headgate.server.incidents.correlation.correlate import Correlator
 from headgate.server.incidents.correlation.telling import Telling
@@ -184,27 +185,18 @@ async def tend(conn: Connection, batch: Batch) -> None:
     await tending.end_symptoms()
 
 
-class Cleaning:
-    """Removes incidents that ended long ago, with their symptoms and events. `clock` can be given by tests."""
+class IncidentCleaning(Cleaning):
+    """Removes incidents that ended long ago, with their symptoms and events: a few at a time, there may be many."""
 
-    def __init__(self, days: int, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._kept = timedelta(days=days)
-        self._clock = clock
-
-    async def send(self, database: Database, batch: Batch) -> Mapping[int, BaseException]:
-        """A few at a time, each time in a transaction of its own: there may be many symptoms to one."""
-        before, is_left = self._clock() - self._kept, True
-        while is_left:
-            async with database.tenant(batch.organization_id) as conn:
-                await History(conn, batch.organization_id).lock()
-                gone = await Tending(conn, batch.organization_id).delete_old(before, CLEANUP_BATCH)
-                is_left = gone == CLEANUP_BATCH
-        return {}
+    async def clean(self, conn: Connection, organization_id: UUID, now: datetime, before: datetime) -> bool:
+        await History(conn, organization_id).lock()
+        gone = await Tending(conn, organization_id).delete_old(before, CLEANUP_BATCH)
+        return gone == CLEANUP_BATCH
 
 
 def kinds(days: int) -> tuple[Kind, ...]:
     """All of them, with incidents kept for so many days after they ended."""
-    return (*KINDS, Kind("CLEAN_INCIDENTS", send=Cleaning(days).send, every_s=3600))
+    return (*KINDS, IncidentCleaning(days).kind("CLEAN_INCIDENTS"))
 
 
 KINDS: tuple[Kind, ...] = (

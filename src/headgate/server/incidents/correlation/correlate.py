@@ -95,9 +95,12 @@ class Correlator:
             return
         rows = await self._fetch(Q.list_incidents_below, list(outputs), at, MAX_LATE, run["run_id"])
         self._judging.forget()
+        over: set[UUID] = set()
         for row in rows:
-            judged = await self.rerank(row["id"])
-            await self._add_paths(row["id"], judged.symptom, judged.scene)
+            if row["id"] not in over:
+                judged = await self.rerank(row["id"])
+                await self._add_paths(row["id"], judged.symptom, judged.scene)
+                over.update(await self._unite(row["id"], judged))
 
     async def replace_runs(self, dataset_ids: Sequence[UUID]) -> None:
         """A run that had ended by then may be heard of after the failure of what it wrote: then it is of that run."""
@@ -110,9 +113,25 @@ class Correlator:
             await self._explain(row["id"])
             detail = {"symptom_id": row["id"], "run_id": row["run_id"], "reason": "the run was heard of later"}
             await self._history.note(row["incident_id"], "symptom_moved", detail)
+        over: set[UUID] = set()
         for incident_id in dict.fromkeys(row["incident_id"] for row in rows):
-            await self.renew(incident_id)
-            await self.rerank(incident_id)
+            if incident_id not in over:
+                await self.renew(incident_id)
+                over.update(await self._unite(incident_id, await self.rerank(incident_id)))
+
+    async def _unite(self, incident_id: UUID, judged: Judged) -> Sequence[UUID]:
+        """By what is known now, an incident may be part of another problem: then both are one. Those that are over."""
+        found = await self._matching.by_path(judged.symptom, judged, besides=incident_id)
+        if found is None:
+            return ()
+        parts = [incident_id, found.incident_id, *found.others]
+        oldest, *others = [row["id"] for row in await self._fetch(Q.list_parts, parts)] or [incident_id]
+        for other in others:
+            reason = f"by what is known now, it is {found.how}"
+            await Merging(self._conn, self._organization_id).merge(other, oldest, HEADGATE, reason)
+        if others:
+            await self.rerank(oldest)
+        return others
 
     async def _explain(self, symptom_id: UUID) -> None:
         """Look again for the cause of a symptom."""

@@ -23,6 +23,7 @@ BESIDE: Final = "started by the same run"
 DOWNSTREAM: Final = "downstream of it"
 UPSTREAM: Final = "upstream of it"
 SAME_CAUSE: Final = "of the same cause"
+SAME_DATA: Final = "of the same data, whose producer nobody knows"
 OF_ONE_CHAIN: Final = (SAME_RUN, BESIDE, STARTED_IT)
 _BAD: Final = frozenset({"FAIL", "ABORT"})
 
@@ -107,12 +108,13 @@ class Matching:
             return Found(known["incident_id"], how)
         return None
 
-    async def by_path(self, symptom: Symptom, judged: Judged) -> Found | None:
+    async def by_path(self, symptom: Symptom, judged: Judged, *, besides: UUID | None = None) -> Found | None:
+        """The incident that has runs in common with a symptom, or its cause; not one that it is part of already."""
         scene = judged.scene
         own = set() if symptom.own_run_id is None else {symptom.own_run_id}
         above = [run for each in own for run in scene.above(each)]
         upstream = scene.runs_at(upstream=True) - own
-        rows = await self._conn.fetch(Q.find_by_runs, self._organization_id, [*own, *above, *upstream])
+        rows = await self._conn.fetch(Q.find_by_runs, self._organization_id, [*own, *above, *upstream], besides)
         near = Near(symptom, own, above, scene.runs.get(symptom.own_run_id) if symptom.own_run_id else None)
         blamed = blamed_in(judged.ranking)
         parts = {row["id"] for row in rows if row["role"] == "own" and str(row["run_id"]) == blamed.run}
@@ -127,7 +129,7 @@ class Matching:
                 return _found(ways[way][0], way, children)
         if UPSTREAM in ways:
             return _found(ways[UPSTREAM][0], UPSTREAM, ways[UPSTREAM])
-        return await self._by_cause(symptom, judged.ranking)
+        return await self._by_data(symptom, blamed, besides) or await self._by_cause(symptom, judged.ranking, besides)
 
     async def _is_another(self, way: str, row: Record, blamed: Blamed, *, is_part: bool) -> bool:
         """Whether an incident next to it is another problem. What is upstream may change what its cause is."""
@@ -137,7 +139,17 @@ class Matching:
             return True
         return is_unrelated(blamed_in((await self._judging.look(row["id"])).ranking), blamed, is_part=is_part)
 
-    async def _by_cause(self, symptom: Symptom, ranking: Ranking) -> Found | None:
+    async def _by_data(self, symptom: Symptom, blamed: Blamed, besides: UUID | None) -> Found | None:
+        """Where no run is known that wrote what is wrong, what is wrong with one table within a day is one problem."""
+        if symptom.own_run_id is not None or symptom.dataset_id is None:
+            return None
+        given = (symptom.dataset_id, symptom.observed_at, besides)
+        rows = await self._conn.fetch(Q.find_by_data, self._organization_id, *given)
+        near = (row["id"] for row in rows if not is_unrelated(blamed_by(row), blamed))
+        found = next(near, None)
+        return None if found is None else Found(found, SAME_DATA)
+
+    async def _by_cause(self, symptom: Symptom, ranking: Ranking, besides: UUID | None) -> Found | None:
         cause = ranking.cause
         # What a run did itself is known by the run, but it may have failed as often before.
         if cause is None or (cause.depth == 0 and symptom.type != RUN_FAILED) or ranking.confidence < SURE:
@@ -145,9 +157,8 @@ class Matching:
         run_id, dataset_id = uuid_of(cause.run_id), uuid_of(cause.dataset.id if cause.dataset else None)
         job_id = uuid_of(cause.job.id if cause.job else None)
         what = ranking.evidence[0].kind if ranking.evidence else None
-        found = await self._conn.fetchval(
-            Q.find_by_cause, self._organization_id, run_id, dataset_id, symptom.observed_at, SURE, job_id, what
-        )
+        about = (run_id, dataset_id, symptom.observed_at, SURE, job_id, what, besides)
+        found = await self._conn.fetchval(Q.find_by_cause, self._organization_id, *about)
         return None if found is None else Found(found, SAME_CAUSE)
 
 

@@ -115,7 +115,7 @@ SELECT s.id, s.incident_id, s.observed_at, s.last_observed_at, s.cleared_at, i.s
  LIMIT 1;
 
 -- name: find_by_runs
--- Incidents that go on and have any of these runs on their path, with how that run and the first of each ended.
+-- Incidents that go on and have any of these runs on their path, not $3, with how that run and the first of each ended.
 SELECT p.run_id, p.role, i.id, i.status, i.run_id AS first_run_id, i.kind, i.cause_run_id, i.opened_at,
        i.cause_job_id, i.cause_dataset_id, i.cause #>> '{evidence,0,kind}' AS cause_what,
        CASE WHEN i.root_is_manual THEN 1 ELSE i.confidence END AS confidence,
@@ -139,14 +139,16 @@ SELECT p.run_id, p.role, i.id, i.status, i.run_id AS first_run_id, i.kind, i.cau
                         AND x.run_id = i.run_id
                      OFFSET 0) f ON true
  WHERE i.status <> 'resolved'
+   AND i.id IS DISTINCT FROM $3::uuid
  ORDER BY i.opened_at, i.number;
 
 -- name: find_by_cause
--- The oldest incident that goes on and has this cause: a run, a job for the same reason, else a dataset without writers.
+-- The oldest incident, not $8, that has this cause: a run, a job for the same reason, else a dataset without writers.
 SELECT i.id
   FROM incidents i
  WHERE i.organization_id = $1
    AND i.status <> 'resolved'
+   AND i.id IS DISTINCT FROM $8::uuid
    AND (i.cause_run_id = $2
         OR (i.cause_job_id = $6 AND i.cause #>> '{evidence,0,kind}' = $7)
         OR ($2::uuid IS NULL AND i.cause_run_id IS NULL AND i.cause_dataset_id = $3))
@@ -155,6 +157,23 @@ SELECT i.id
                                                 AND $4::timestamptz + interval '24 hours'
  ORDER BY i.opened_at, i.number
  LIMIT 1;
+
+-- name: find_by_data
+-- Incidents, not $4, with something open on a dataset within a day of a moment that no run is known to have written.
+SELECT i.id, i.cause_run_id, i.cause_job_id, i.cause_dataset_id, i.cause #>> '{evidence,0,kind}' AS cause_what,
+       CASE WHEN i.root_is_manual THEN 1 ELSE i.confidence END AS confidence
+  FROM incident_symptoms s
+  JOIN incidents i ON i.organization_id = $1 AND i.id = s.incident_id
+ WHERE s.organization_id = $1
+   AND s.dataset_id = $2
+   AND s.cleared_at IS NULL
+   AND s.producing_run_id IS NULL
+   AND s.type NOT IN ('RunFailed', 'GateBlocked')
+   AND $3 BETWEEN s.observed_at - interval '24 hours' AND s.last_observed_at + interval '24 hours'
+   AND i.status <> 'resolved'
+   AND i.id IS DISTINCT FROM $4::uuid
+ ORDER BY i.opened_at, i.number
+ LIMIT 5;
 
 -- name: insert_incident
 -- Opens an incident under the next number of the organisation, never later than now by whoever's clock.
@@ -408,6 +427,20 @@ SELECT i.id
                       AND p.incident_id = i.id)
  ORDER BY i.opened_at, i.number
  LIMIT $4;
+
+-- name: list_parts
+-- Incidents that may become one with another, the oldest first: they go on, and no person has made one of the other.
+SELECT i.id
+  FROM incidents i
+ WHERE i.organization_id = $1
+   AND i.id = ANY ($2::uuid[])
+   AND i.status <> 'resolved'
+   AND NOT EXISTS (SELECT
+                     FROM incident_events e
+                    WHERE e.organization_id = $1
+                      AND e.incident_id = i.id
+                      AND e.kind IN ('split_into', 'split_from'))
+ ORDER BY i.opened_at, i.number;
 
 -- name: list_times
 -- When runs ended, or were last heard of, and when anomalies were observed.
