@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from headgate.server.incidents.jobs import correlate
+from headgate.server.queue import Kind
+from headgate.server.worker import Worker
 from tests.support.events import Json, a_dataset, a_facet, a_run_id, an_event, at
 from tests.support.incidents import DAY, HOUR, Shop, came_from, checked, started_by, wrote
 from tests.support.pipeline_events import TARGET, a_full_record, a_node_end, a_node_start, a_pipeline_event
@@ -272,6 +275,23 @@ async def test_nulls_in_a_source_batch_are_the_cause_four_levels_down(shop: Shop
     assert found["cause"]["dataset"]["name"] == "land.c"
     kinds = {each["kind"] for each in (await shop.get(f"/{found['id']}/evidence"))["evidence"]}
     assert "null_share" in kinds
+
+
+@pytest.mark.parametrize(("nulls", "is_told"), [(2, False), (16, True)], ids=["by chance", "for a reason"])
+async def test_a_share_of_few_rows_is_held_against_what_chance_makes_of_so_many(
+    shop: Shop, nulls: int, is_told: bool
+) -> None:
+    """Also if the cause is looked for before the measurement was judged."""
+    for day, count in enumerate((0, 1, 0, 1, 0, 1, 1, nulls)):
+        start, end = wrote("ingest", day * DAY, "raw.c", rows=20)
+        profile = a_facet(rowCount=20, columnMetrics={"email": {"nullCount": count}})
+        end["outputs"][0]["facets"]["dataQualityMetrics"] = profile
+        await shop.send(start, end)
+    await shop.send(checked("raw.c", 7 * DAY + HOUR, NOT_NULL))
+    await Worker(shop.server.database, [Kind("CORRELATE", correlate)]).drain()
+
+    evidence = (await shop.get("/1/evidence"))["evidence"]
+    assert ("null_share" in {each["kind"] for each in evidence}) == is_told
 
 
 async def test_changed_sql_is_evidence(shop: Shop) -> None:

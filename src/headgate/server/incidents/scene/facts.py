@@ -16,7 +16,7 @@ import msgspec
 from headgate.domain import evidence
 from headgate.domain.band import judge
 from headgate.domain.scene import Evidence, EvidenceKind
-from headgate.domain.verdict import Metric, Point
+from headgate.domain.verdict import Metric, Point, Verdict
 from headgate.server.db.pool import Connection, Record
 from headgate.server.incidents.scene.walk import Place, Q, Run
 
@@ -180,10 +180,7 @@ class Facts:
                 point = Point(row["measured_at"], value, name in row["anomalous"])
                 history[row["place"] - 1][name].append(point)
         for number, (place, row) in enumerate(unjudged):
-            for name, value in _figures(row):
-                metric, _, column = name.partition(":")
-                points = history[number][name]
-                verdict = judge(Metric(metric), points, row["measured_at"], value, column=column or None)
+            for name, verdict in _judged(row, history[number]):
                 self._add(place, _told(name, verdict.as_dict(), _metrics(place), row["measured_at"]))
 
     async def _schemas(self) -> None:
@@ -313,6 +310,17 @@ def _told(name: str, verdict: Mapping[str, Any], link: str, at: datetime | None)
 def _tells_all(row: Record) -> bool:
     """Whether rows and nulls are known, so that silence means that all was quiet."""
     return row["row_count"] is not None and any(name.startswith(Metric.null_share) for name, _ in _figures(row))
+
+
+def _judged(row: Record, history: Mapping[str, Sequence[Point]]) -> Iterator[tuple[str, Verdict]]:
+    """The verdicts on the figures of a measurement; on how many rows there are comes first, as others go by it."""
+    rows: Verdict | None = None
+    for name, value in _figures(row):
+        metric, _, column = name.partition(":")
+        points = history.get(name, ())
+        verdict = judge(Metric(metric), points, row["measured_at"], value, column=column or None, rows=rows)
+        rows = verdict if name == Metric.row_count else rows
+        yield name, verdict
 
 
 def _figures(row: Record) -> Iterator[tuple[str, float]]:
