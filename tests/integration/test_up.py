@@ -11,12 +11,14 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import asyncpg
 import httpx
+import psutil
 import pytest
 
 from headgate.client import HeadgateClient
@@ -185,7 +187,9 @@ def test_it_recovers_from_a_kill_of_the_group_and_of_postgresql(up: Up) -> None:
     servers = up.postgres()
     up.signal_group(signal.SIGKILL)
     for server in servers:
-        server.kill()
+        # What served the API may be gone with its connection.
+        with suppress(psutil.NoSuchProcess):
+            server.kill()
 
     up.start(port=port).await_ready()
 
