@@ -34,6 +34,7 @@ __all__ = [
     "JobRef",
     "Ranking",
     "Rejected",
+    "on_the_way",
     "rank",
 ]
 
@@ -53,6 +54,12 @@ def rank(failure: Failure, candidates: Sequence[Candidate]) -> Ranking:
     for node in nodes:
         node.score = score_of(node, nature, beside)
     return answer(failure, nodes, late, is_way_known=is_way_known(failure, nature, early))
+
+
+def on_the_way(failure: Failure, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Those upstream that a failure can come from: along its column where lineage tells of it, else all of them."""
+    is_known = is_way_known(failure, _nature(failure, candidates), candidates)
+    return [each for each in candidates if each.depth > 0 and (each.via_column or not is_known)]
 
 
 def _by_time(failure: Failure, candidates: Sequence[Candidate]) -> tuple[list[Candidate], list[Rejected]]:

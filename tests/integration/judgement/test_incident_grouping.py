@@ -136,7 +136,8 @@ async def test_retries_of_a_test_are_one_symptom(shop: Shop) -> None:
     assert (symptom["count"], symptom["observed_at"], symptom["last_observed_at"]) == (3, at(60), at(62))
     assert len([each for each in await shop.alerts() if each[0] == "SYMPTOM"]) == 3, "rules say how often they tell it"
     (_, again) = (await shop.get("/1/timeline"))["items"]
-    assert (again["sentence"], again["detail"]["last_at"]) == ("the same was seen 2 times more", at(62))
+    told = f"the same was seen 2 times more: {symptom['sentence']}"
+    assert (again["sentence"], again["detail"]["last_at"]) == (told, at(62))
 
 
 async def test_a_test_that_fails_again_on_the_next_run_stays_in_its_incident(shop: Shop) -> None:

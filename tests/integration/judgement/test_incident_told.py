@@ -223,7 +223,8 @@ async def test_what_is_the_same_again_is_one_event_with_a_count(shop: Shop) -> N
     joined = [each["sentence"] for each in items if each["kind"] == "symptom_joined"]
     assert joined == ["test 'not_null' of column 'id' failed on marts.orders (the same again, 4 times)"]
     repeated = [each["sentence"] for each in items if each["kind"] == "symptom_repeated"]
-    assert repeated == ["the same was seen 2 times more"] * 5
+    told = "the same was seen 2 times more: test 'not_null' of column 'id' failed on marts.orders"
+    assert repeated == [told] * 5
 
 
 async def test_the_summary_counts_failed_tests_as_failures(shop: Shop) -> None:

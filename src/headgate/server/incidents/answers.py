@@ -35,7 +35,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "symptom_repeated": "the same was seen {more}",
     "symptoms_left_out": "{left_out:,} more tests failed{on}, and are not listed",
     "symptom_moved": "a symptom is of another run",
-    "symptom_cleared": "a symptom is gone",
+    "symptom_cleared": "well again",
     "root_changed": "{actor} found another cause: {cause}",
     "assigned": "{actor} assigned it to {assignee}",
     "note": "{actor} noted: {text}",
@@ -47,6 +47,8 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "split_from": "{actor} made it of symptoms of {other}",
 }
 
+# These say which symptom is meant, as long as it is there.
+_OF_A_SYMPTOM: Final = frozenset({"symptom_repeated", "symptom_moved", "symptom_cleared"})
 # For what a detail does not have.
 _WITHOUT: Final = {"assignee": "nobody", "symptom": "", "how": "", "cause": "", "text": "", "until": "", "left_out": 0}
 
@@ -165,8 +167,7 @@ def _impacted(row: Record, writers: Sequence[Record], has_symptom: bool) -> sche
 
 def event_out(row: Record) -> schemas.EventOut:
     detail: dict[str, Any] = msgspec.json.decode(row["detail"])
-    if row["number"] is not None:
-        detail["number"] = row["number"]
+    detail |= {name: row[name] for name in ("number", "symptom") if row[name] is not None}
     sentence = event_sentence(row["kind"], row["actor"], detail)
     return schemas.EventOut(
         id=row["id"], at=row["at"], actor=row["actor"], kind=row["kind"], sentence=sentence, detail=detail
@@ -181,6 +182,8 @@ def event_sentence(kind: str, actor: str, detail: Mapping[str, Any]) -> str:
     """
     told = {name: value for name, value in detail.items() if value is not None}
     because = f": {told['reason']}" if "reason" in told else ""
+    if kind in _OF_A_SYMPTOM and "symptom" in told:
+        because = f": {told['symptom']}" + (f" ({told['reason']})" if "reason" in told else "")
     values = _WITHOUT | told | _counted(told)
     return _SENTENCES.get(kind, f"{{actor}} {kind} it").format_map(values | {"actor": actor}) + because
 

@@ -148,6 +148,7 @@ class Correlation:
         """Datasets became one, or two again: what failed on them may be of a run that it was not of before."""
         parted = await self._conn.fetch(Q.forget_producers, self._organization_id, list(dataset_ids))
         await self._correlator.replace_runs(dataset_ids)
+        await self._correlator.rename(dataset_ids)
         for row in parted:
             detail = {"reason": "what the run wrote is another dataset"}
             await self._history.note(row["incident_id"], "symptom_moved", detail)

@@ -139,9 +139,10 @@ SELECT c.run_id, c.job ->> 'namespace' AS job_namespace, c.job ->> 'name' AS job
 
 -- name: list_events
 -- What happened to an incident, in order, after a number, with the number of another one that it is about.
-SELECT e.id, e.at, e.actor, e.kind, e.detail, o.number
+SELECT e.id, e.at, e.actor, e.kind, e.detail, o.number, s.sentence AS symptom
   FROM incident_events e
   LEFT JOIN incidents o ON o.organization_id = $1 AND o.id = (e.detail ->> 'incident_id')::uuid
+  LEFT JOIN incident_symptoms s ON s.organization_id = $1 AND s.id = (e.detail ->> 'symptom_id')::uuid
  WHERE e.organization_id = $1
    AND e.incident_id = $2
    AND e.id > $3

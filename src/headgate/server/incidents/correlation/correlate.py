@@ -99,7 +99,7 @@ class Correlator:
         for row in rows:
             if row["id"] not in over:
                 judged = await self.rerank(row["id"])
-                await self._add_paths(row["id"], judged.symptom, judged.scene)
+                await self._add_paths(row["id"], judged)
                 over.update(await self._unite(row["id"], judged))
 
     async def replace_runs(self, dataset_ids: Sequence[UUID]) -> None:
@@ -118,6 +118,11 @@ class Correlator:
             if incident_id not in over:
                 await self.renew(incident_id)
                 over.update(await self._unite(incident_id, await self.rerank(incident_id)))
+
+    async def rename(self, dataset_ids: Sequence[UUID]) -> None:
+        """Datasets are others now: what is wrong with those that nobody is known to write is found by their new ids."""
+        for row in await self._fetch(Q.list_on_data, list(dataset_ids)):
+            await self.renew(row["id"])
 
     async def _unite(self, incident_id: UUID, judged: Judged) -> Sequence[UUID]:
         """By what is known now, an incident may be part of another problem: then both are one. Those that are over."""
@@ -152,7 +157,7 @@ class Correlator:
     async def _restore_paths(self, incident_id: UUID) -> None:
         for row in await self._fetch(Q.list_path_symptoms, incident_id, MAX_AGAIN):
             judged = await self._judging.judge(symptoms.of_row(row))
-            await self._add_paths(incident_id, judged.symptom, judged.scene)
+            await self._add_paths(incident_id, judged)
             await self._causes.explain(row["id"], judged.ranking)
 
     # --- what becomes of it ---
@@ -253,7 +258,7 @@ class Correlator:
             await self._note_joined(incident_id, symptom_id, symptom, how)
         if symptom.anomaly_id is not None:
             await self._conn.execute(Q.link_anomaly, self._organization_id, symptom.anomaly_id, incident_id)
-        await self._add_paths(incident_id, symptom, judged.scene)
+        await self._add_paths(incident_id, judged)
         if is_news:
             await self._history.tell_symptom(symptom_id, symptom.type)
         await self._end_if_over(incident_id, symptom)
@@ -267,13 +272,13 @@ class Correlator:
         else:
             await self._history.note(incident_id, "symptom_joined", detail)
 
-    async def _add_paths(self, incident_id: UUID, symptom: Symptom, scene: Scene) -> None:
-        own = symptom.own_run_id
+    async def _add_paths(self, incident_id: UUID, judged: Judged) -> None:
+        symptom, own = judged.symptom, judged.symptom.own_run_id
+        roles: list[tuple[UUID, str]] = [] if symptom.origin is None else [(symptom.origin, "own")]
         # The run of a test is above nothing, but what started it may fail because of it.
-        roles: list[tuple[UUID, str]] = [] if own is None else [(own, "own")]
         for run in (own, symptom.run_id):
-            roles += [(above, "above") for above in await self._above(run, scene)]
-        roles += [(run, "upstream") for run in sorted(scene.runs_at(upstream=True))]
+            roles += [(above, "above") for above in await self._above(run, judged.scene)]
+        roles += [(each, "upstream") for each in sorted(judged.upstream)]
         if roles:
             runs, names = zip(*roles, strict=True)
             await self._conn.execute(Q.add_paths, self._organization_id, incident_id, list(runs), list(names))

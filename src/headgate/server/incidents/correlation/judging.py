@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from headgate.domain.cause import rank
-from headgate.domain.scene import JobRef, Ranking
+from headgate.domain.cause import on_the_way, rank
+from headgate.domain.scene import Candidate, JobRef, Ranking
 from headgate.server.db.pool import Connection
 from headgate.server.incidents.correlation import symptoms
 from headgate.server.incidents.correlation.symptoms import Q, Symptom
@@ -22,6 +23,8 @@ class Judged(NamedTuple):
     symptom: Symptom
     scene: Scene
     ranking: Ranking
+    # Runs that it may come from and, of those that no run is known to have written, datasets.
+    upstream: frozenset[UUID] = frozenset()
 
 
 class Judging:
@@ -39,7 +42,10 @@ class Judging:
         run = scene.runs.get(symptom.own_run_id) if symptom.own_run_id else None
         job = None if run is None else JobRef(run.job_namespace, run.job_name, str(run.job_id))
         urn = scene.urns.get(symptom.dataset_id) if symptom.dataset_id else None
-        return Judged(symptom, scene, rank(symptom.failure(urn, job), scene.candidates))
+        failure = symptom.failure(urn, job)
+        ranking = rank(failure, scene.candidates)
+        near = [*on_the_way(failure, scene.candidates), *([ranking.cause] if ranking.cause else [])]
+        return Judged(symptom, scene, ranking, _origins(near).difference([symptom.origin]))
 
     async def look(self, incident_id: UUID) -> Judged:
         """What may have caused what an incident began with, as far as is known by now."""
@@ -60,3 +66,8 @@ class Judging:
         if observed not in self._scenes:
             self._scenes[observed] = await load_scene(self._conn, self._organization_id, observed)
         return self._scenes[observed]
+
+
+def _origins(candidates: Iterable[Candidate]) -> frozenset[UUID]:
+    told = ((each.run_id, each.dataset.id if each.dataset else None) for each in candidates)
+    return frozenset(UUID(origin) for run_id, dataset_id in told if (origin := run_id or dataset_id))

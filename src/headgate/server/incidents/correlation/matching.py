@@ -12,6 +12,7 @@ from headgate.server.db.pool import Connection, Record
 from headgate.server.incidents.correlation.causes import blamed_by, blamed_in, uuid_of
 from headgate.server.incidents.correlation.judging import Judged, Judging
 from headgate.server.incidents.correlation.symptoms import RUN_FAILED, Q, Symptom
+from headgate.server.incidents.record.history import HEADGATE
 from headgate.server.incidents.scene.walk import Run
 
 AGAIN: Final = "the same again"
@@ -38,7 +39,7 @@ class Found(NamedTuple):
 
 
 class Near(NamedTuple):
-    """A symptom, the run that it is of, and what started that, the nearest first."""
+    """A symptom, the run or else the data that it is of, and what started that run, the nearest first."""
 
     symptom: Symptom
     own: set[UUID]
@@ -46,9 +47,11 @@ class Near(NamedTuple):
     run: Run | None
 
     def way(self, row: Record, blamed: Blamed) -> str | None:
-        """How an incident with one of these runs on its path is related to the symptom."""
+        """How an incident with one of these runs, or data, on its path is related to the symptom."""
         run_id, role = row["run_id"], row["role"]
         if run_id in self.own and role != "upstream":
+            if self.symptom.own_run_id is None:
+                return SAME_DATA if self._is_of_its_time(row) else None
             return SAME_RUN if role == "own" or self.symptom.type != RUN_FAILED else STARTED_IT
         if run_id in self.above:
             # What started the run failed first, as far as we heard, and nothing else is known to be why.
@@ -61,6 +64,10 @@ class Near(NamedTuple):
         if run_id in self.own:
             return UPSTREAM
         return DOWNSTREAM if role == "own" else None
+
+    def _is_of_its_time(self, row: Record) -> bool:
+        at = self.symptom.observed_at
+        return bool(row["began_at"] - WINDOW <= at <= row["last_seen_at"] + WINDOW)
 
     def _is_beside(self, row: Record, blamed: Blamed) -> bool:
         """Whether an incident is of what started the run, or of another run that this started. A root, such as a DAG,
@@ -104,50 +111,58 @@ class Matching:
         if known["status"] != "resolved":
             return Found(known["incident_id"], AGAIN)
         if symptom.observed_at - known["resolved_at"] < WINDOW and not symptom.cleared_at:
-            how = BEFORE_END if symptom.observed_at <= known["resolved_at"] else REOPENS
+            how = BEFORE_END if _was_covered(known, symptom) else REOPENS
             return Found(known["incident_id"], how)
         return None
 
     async def by_path(self, symptom: Symptom, judged: Judged, *, besides: UUID | None = None) -> Found | None:
-        """The incident that has runs in common with a symptom, or its cause; not one that it is part of already."""
+        """The incident that has runs or data in common with a symptom, or its cause; not one that it is part of."""
         scene = judged.scene
-        own = set() if symptom.own_run_id is None else {symptom.own_run_id}
+        own = set() if symptom.origin is None else {symptom.origin}
         above = [run for each in own for run in scene.above(each)]
-        upstream = scene.runs_at(upstream=True) - own
-        rows = await self._conn.fetch(Q.find_by_runs, self._organization_id, [*own, *above, *upstream], besides)
+        rows = await self._conn.fetch(Q.find_by_runs, self._organization_id, [*own, *above, *judged.upstream], besides)
         near = Near(symptom, own, above, scene.runs.get(symptom.own_run_id) if symptom.own_run_id else None)
         blamed = blamed_in(judged.ranking)
-        parts = {row["id"] for row in rows if row["role"] == "own" and str(row["run_id"]) == blamed.run}
+        parts = {row["id"] for row in rows if row["role"] == "own" and _is_blamed(row["run_id"], judged.ranking)}
         ways: dict[str, list[UUID]] = {}
         for row in rows:
             way = near.way(row, blamed)
-            if way is not None and not await self._is_another(way, row, blamed, is_part=row["id"] in parts):
+            if way is not None and not await self._is_another(way, row, judged, is_part=row["id"] in parts):
                 ways.setdefault(way, []).append(row["id"])
-        for way in (*OF_ONE_CHAIN, DOWNSTREAM):
+        roots = [each for each in ways.get(DOWNSTREAM, ()) if each in parts]
+        for way in (*OF_ONE_CHAIN, SAME_DATA):
             if way in ways:
+                first = next(row for row in rows if row["id"] == ways[way][0])
+                if way == SAME_RUN and roots and first["id"] not in roots and is_unrelated(blamed_by(first), blamed):
+                    # What one run wrote can be wrong for two reasons, and the other one has an incident of its own.
+                    return Found(roots[0], DOWNSTREAM)
                 children = [row["id"] for row in rows if way in OF_ONE_CHAIN and near.is_child(row)]
-                return _found(ways[way][0], way, children)
+                return _found(first["id"], way, children)
+        if DOWNSTREAM in ways:
+            return Found((roots or ways[DOWNSTREAM])[0], DOWNSTREAM)
         if UPSTREAM in ways:
             return _found(ways[UPSTREAM][0], UPSTREAM, ways[UPSTREAM])
-        return await self._by_data(symptom, blamed, besides) or await self._by_cause(symptom, judged.ranking, besides)
+        return await self._by_cause(symptom, judged.ranking, besides)
 
-    async def _is_another(self, way: str, row: Record, blamed: Blamed, *, is_part: bool) -> bool:
+    async def _is_another(self, way: str, row: Record, judged: Judged, *, is_part: bool) -> bool:
         """Whether an incident next to it is another problem. What is upstream may change what its cause is."""
-        if way not in (DOWNSTREAM, UPSTREAM) or not is_unrelated(blamed_by(row), blamed, is_part=is_part):
-            return False
-        if way == DOWNSTREAM:
-            return True
-        return is_unrelated(blamed_in((await self._judging.look(row["id"])).ranking), blamed, is_part=is_part)
+        blamed = blamed_in(judged.ranking)
+        if way == UPSTREAM:
+            now = (await self._judging.look(row["id"])).ranking
+            is_other = is_unrelated(blamed_by(row), blamed, is_part=is_part)
+            if is_other and is_unrelated(blamed_in(now), blamed, is_part=is_part):
+                return True
+            return await self._has_root_elsewhere(row, now, judged.symptom)
+        return way == DOWNSTREAM and is_unrelated(blamed_by(row), blamed, is_part=is_part)
 
-    async def _by_data(self, symptom: Symptom, blamed: Blamed, besides: UUID | None) -> Found | None:
-        """Where no run is known that wrote what is wrong, what is wrong with one table within a day is one problem."""
-        if symptom.own_run_id is not None or symptom.dataset_id is None:
-            return None
-        given = (symptom.dataset_id, symptom.observed_at, besides)
-        rows = await self._conn.fetch(Q.find_by_data, self._organization_id, *given)
-        near = (row["id"] for row in rows if not is_unrelated(blamed_by(row), blamed))
-        found = next(near, None)
-        return None if found is None else Found(found, SAME_DATA)
+    async def _has_root_elsewhere(self, row: Record, now: Ranking, symptom: Symptom) -> bool:
+        """Whether what an incident is known to come from lies beside a symptom, which is not surely its cause."""
+        if now.confidence >= SURE and _is_blamed(symptom.origin, now):
+            return False
+        root = row["cause_dataset_id"] or row["dataset_id"]
+        if None in (root, symptom.dataset_id) or root == symptom.dataset_id:
+            return False
+        return not await self._conn.fetchval(Q.leads_to, self._organization_id, symptom.dataset_id, root)
 
     async def _by_cause(self, symptom: Symptom, ranking: Ranking, besides: UUID | None) -> Found | None:
         cause = ranking.cause
@@ -166,11 +181,27 @@ def _found(incident_id: UUID, way: str, all_: Sequence[UUID]) -> Found:
     return Found(incident_id, way, tuple(each for each in dict.fromkeys(all_) if each != incident_id))
 
 
+def _is_blamed(origin: UUID | None, ranking: Ranking) -> bool:
+    """Whether a run is held to be the cause or, of what nobody is known to write, a dataset."""
+    cause = ranking.cause
+    if cause is None or origin is None:
+        return False
+    return str(origin) == (cause.run_id or (cause.dataset.id if cause.dataset else None))
+
+
 def _is_of_child(row: Record, parent: UUID | None) -> bool:
     """Whether an incident is that a run failed which another had started, and nothing else is known to be why."""
     if row["kind"] != RUN_FAILED or row["role"] != "above" or row["first_parent_id"] != parent:
         return False
     return row["cause_run_id"] == row["first_run_id"] or not blamed_by(row).is_sure
+
+
+def _was_covered(known: Record, symptom: Symptom) -> bool:
+    """Whether an incident ended with a symptom that is heard of after its end: it was well by then, or a person who
+    resolved it knew of one as late."""
+    if symptom.observed_at > known["resolved_at"]:
+        return False
+    return bool(known["resolved_by"] == HEADGATE or symptom.observed_at <= known["last_observed_at"])
 
 
 def _is_long_over(known: Record, symptom: Symptom) -> bool:

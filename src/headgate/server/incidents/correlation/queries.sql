@@ -102,7 +102,7 @@ RETURNING id;
 
 -- name: find_key
 -- The symptom of this key that a new one goes with: of an incident that goes on, else of the one that ended last.
-SELECT s.id, s.incident_id, s.observed_at, s.last_observed_at, s.cleared_at, i.status, i.resolved_at,
+SELECT s.id, s.incident_id, s.observed_at, s.last_observed_at, s.cleared_at, i.status, i.resolved_at, i.resolved_by,
        i.cause_run_id, i.cause_job_id, i.cause_dataset_id, i.cause #>> '{evidence,0,kind}' AS cause_what,
        CASE WHEN i.root_is_manual THEN 1 ELSE i.confidence END AS confidence,
        coalesce(s.producing_run_id, s.run_id) IS NOT DISTINCT FROM $3::uuid AS is_same_run
@@ -115,11 +115,11 @@ SELECT s.id, s.incident_id, s.observed_at, s.last_observed_at, s.cleared_at, i.s
  LIMIT 1;
 
 -- name: find_by_runs
--- Incidents that go on and have any of these runs on their path, not $3, with how that run and the first of each ended.
-SELECT p.run_id, p.role, i.id, i.status, i.run_id AS first_run_id, i.kind, i.cause_run_id, i.opened_at,
+-- Incidents that go on, not $3, with any of these runs or data on their path; how that run and the first of each ended.
+SELECT p.run_id, p.role, i.id, i.status, i.dataset_id, i.run_id AS first_run_id, i.kind, i.cause_run_id, i.opened_at,
        i.cause_job_id, i.cause_dataset_id, i.cause #>> '{evidence,0,kind}' AS cause_what,
        CASE WHEN i.root_is_manual THEN 1 ELSE i.confidence END AS confidence,
-       greatest(i.opened_at, i.reopened_at) AS began_at, r.state AS run_state, f.parent_run_id AS first_parent_id,
+       greatest(i.opened_at, i.reopened_at) AS began_at, i.last_seen_at, r.state AS run_state, f.parent_run_id AS first_parent_id,
        coalesce(btrim(f.error), '') <> '' AS first_says_why
   FROM unnest($2::uuid[]) AS u (id)
  CROSS JOIN LATERAL (SELECT x.run_id, x.role, x.incident_id
@@ -158,22 +158,11 @@ SELECT i.id
  ORDER BY i.opened_at, i.number
  LIMIT 1;
 
--- name: find_by_data
--- Incidents, not $4, with something open on a dataset within a day of a moment that no run is known to have written.
-SELECT i.id, i.cause_run_id, i.cause_job_id, i.cause_dataset_id, i.cause #>> '{evidence,0,kind}' AS cause_what,
-       CASE WHEN i.root_is_manual THEN 1 ELSE i.confidence END AS confidence
-  FROM incident_symptoms s
-  JOIN incidents i ON i.organization_id = $1 AND i.id = s.incident_id
- WHERE s.organization_id = $1
-   AND s.dataset_id = $2
-   AND s.cleared_at IS NULL
-   AND s.producing_run_id IS NULL
-   AND s.type NOT IN ('RunFailed', 'GateBlocked')
-   AND $3 BETWEEN s.observed_at - interval '24 hours' AND s.last_observed_at + interval '24 hours'
-   AND i.status <> 'resolved'
-   AND i.id IS DISTINCT FROM $4::uuid
- ORDER BY i.opened_at, i.number
- LIMIT 5;
+-- name: leads_to
+-- Whether one dataset is made of another, within a few steps.
+SELECT EXISTS (SELECT
+                 FROM walk_lineage($1, ARRAY[$2::uuid], 'down', 6, 300, NULL) w
+                WHERE w.dataset_id = $3);
 
 -- name: insert_incident
 -- Opens an incident under the next number of the organisation, never later than now by whoever's clock.
@@ -306,6 +295,18 @@ SELECT s.id, s.incident_id, p.run_id, p.job_id,
                       AND k.incident_id = s.incident_id
                       AND k.key = s.key
                       AND k.producing_run_id = p.run_id);
+
+-- name: list_on_data
+-- Incidents that go on with something open on some datasets that no run is known to have written.
+SELECT DISTINCT i.id
+  FROM incident_symptoms s
+  JOIN incidents i ON i.organization_id = $1 AND i.id = s.incident_id
+ WHERE s.organization_id = $1
+   AND s.dataset_id = ANY ($2::uuid[])
+   AND s.cleared_at IS NULL
+   AND s.producing_run_id IS NULL
+   AND i.status <> 'resolved'
+ LIMIT 100;
 
 -- name: place_symptom
 -- The run that had produced what a symptom was observed on.

@@ -67,6 +67,11 @@ class Symptom:
         return self.producing_run_id or (self.run_id if self.is_of_run and self.type != TEST_FAILED else None)
 
     @property
+    def origin(self) -> UUID | None:
+        """What ties it to others: the run that is behind it or, where none is known, the data itself."""
+        return self.own_run_id or self.dataset_id
+
+    @property
     def is_orphan(self) -> bool:
         return self.type == TEST_FAILED and self.dataset_id is not None and self.producing_run_id is None
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from headgate.server.db.pool import Connection, Record
 from headgate.server.db.queries import Queries
+from headgate.server.incidents.correlation.telling import Telling
 from headgate.server.incidents.record.history import HEADGATE, History
 
 Q = Queries("headgate.server.incidents.ending")
@@ -24,6 +25,7 @@ class Clearing:
         self._conn = conn
         self._organization_id = organization_id
         self._history = History(conn, organization_id)
+        self._telling = Telling(conn, organization_id)
 
     async def of_tests(self, run_id: UUID, dataset_id: UUID | None) -> None:
         """Symptoms of tests that a run has seen pass."""
@@ -45,7 +47,7 @@ class Clearing:
         return rows
 
     async def check(self, symptom_ids: Sequence[UUID]) -> None:
-        """Clear those of some symptoms that are well again, and end what has no others left."""
+        """Clear those of some symptoms that are well again; what has others left is told by these, the rest ends."""
         ends = await self._fetch(Q.find_ends, list(symptom_ids)) if symptom_ids else []
         told = [end["anomaly_id"] for end in ends if end["anomaly_id"] is not None]
         if told:
@@ -63,6 +65,8 @@ class Clearing:
             detail = {"symptom_id": end["id"], "at": end["at"], "reason": end["reason"]}
             await self._history.note(end["incident_id"], "symptom_cleared", detail)
         await self.end(reasons)
+        for row in await self._fetch(Q.list_retold, list(reasons)):
+            await self._telling.tell_by(row["id"], row["symptom_id"])
 
     async def end(self, reasons: Mapping[UUID, str], *, is_news: bool = True) -> None:
         """End those incidents that have no open symptom left, for the reason that each is given with."""

@@ -222,3 +222,23 @@ DELETE FROM incidents i
  WHERE i.organization_id = $1
    AND i.id = g.id
 RETURNING i.id;
+
+-- name: list_retold
+-- Incidents that go on and are told by what is well again, with the first of what is not.
+SELECT i.id, o.id AS symptom_id
+  FROM incidents i
+ CROSS JOIN LATERAL (SELECT x.id
+                       FROM incident_symptoms x
+                      WHERE x.organization_id = $1
+                        AND x.incident_id = i.id
+                        AND x.cleared_at IS NULL
+                      ORDER BY x.observed_at, x.created_at, x.id
+                      LIMIT 1) o
+ WHERE i.organization_id = $1
+   AND i.id = ANY ($2::uuid[])
+   AND i.status <> 'resolved'
+   AND (SELECT bool_and(x.cleared_at IS NOT NULL)
+          FROM incident_symptoms x
+         WHERE x.organization_id = $1
+           AND x.incident_id = i.id
+           AND x.sentence = i.title);

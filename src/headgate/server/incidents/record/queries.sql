@@ -83,13 +83,15 @@ DELETE FROM incident_paths p
    AND p.incident_id = $2;
 
 -- name: restore_paths
--- The runs of an incident's own symptoms, for one that goes on again.
+-- The runs of an incident's own symptoms, or the data where none is known, for one that goes on again.
 INSERT INTO incident_paths (organization_id, run_id, incident_id, role)
-SELECT DISTINCT s.organization_id, coalesce(s.producing_run_id, s.run_id), s.incident_id, 'own'
+SELECT DISTINCT s.organization_id, o.id, s.incident_id, 'own'
   FROM incident_symptoms s
+ CROSS JOIN LATERAL (SELECT coalesce(s.producing_run_id, CASE WHEN s.type <> 'TestFailed' THEN s.run_id END,
+                                     s.dataset_id) AS id) o
  WHERE s.organization_id = $1
    AND s.incident_id = $2
-   AND coalesce(s.producing_run_id, s.run_id) IS NOT NULL
+   AND o.id IS NOT NULL
 ON CONFLICT DO NOTHING;
 
 -- name: move_symptoms

@@ -215,17 +215,23 @@ class Facts:
 
     async def _failed_tests(self, but_of: UUID | None) -> None:
         """Whenever it was tested, it was as bad when it was written; what is tested later is of the next run."""
-        asked = [(place, place.run) for place in self._places if place.dataset_id not in (None, but_of) and place.run]
-        ids, since = [place.dataset_id for place, _ in asked], [run.until for _, run in asked]
-        until = [self._in_force_until(place, run) for place, run in asked]
+        asked = [place for place in self._places if place.dataset_id not in (None, but_of)]
+        since, until = zip(*map(self._in_force, asked), strict=True) if asked else ((), ())
         failed: dict[tuple[int, str | None], list[Record]] = defaultdict(list)
-        for row in await self._fetch(Q.list_failed_tests, ids, since, until):
+        for row in await self._fetch(Q.list_failed_tests, [place.dataset_id for place in asked], since, until):
             failed[(row["place"] - 1, row["column_name"])].append(row)
         for (number, column), rows in failed.items():
-            place, run = asked[number]
+            place = asked[number]
             link, names = f"/api/v1/datasets/{place.dataset_id}/tests", list(dict.fromkeys(row["name"] for row in rows))
-            found = evidence.failing_tests(names, column=column, link=link, at=run.until)
+            at = place.run.until if place.run else min(place.read_at, rows[0]["observed_at"])
+            found = evidence.failing_tests(names, column=column, link=link, at=at)
             self._add(place, found and found._replace(seen_at=rows[0]["observed_at"]))
+
+    def _in_force(self, place: Place) -> tuple[datetime, datetime]:
+        """When what is found there is what was read; where nobody is known to write it, a day before and after."""
+        if place.run is None:
+            return place.read_at - IN_FORCE, place.read_at + IN_FORCE
+        return place.run.until, self._in_force_until(place, place.run)
 
     async def _quarantine(self) -> None:
         of_run = defaultdict(list)

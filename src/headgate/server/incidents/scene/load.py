@@ -35,11 +35,6 @@ class Scene(NamedTuple):
         """What started a run, nearest first."""
         return self.chains[run_id].runs if run_id in self.chains else ()
 
-    def runs_at(self, *, upstream: bool) -> set[UUID]:
-        """Runs upstream of what was observed, or those that it was observed on."""
-        wanted = (each for each in self.candidates if each.run_id and (each.depth > 0) is upstream)
-        return {UUID(each.run_id) for each in wanted if each.run_id}
-
 
 async def load_scene(conn: Connection, organization_id: UUID, observed: Observed) -> Scene:
     """Who may be behind what was observed, as things were then."""

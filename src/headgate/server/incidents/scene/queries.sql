@@ -173,7 +173,7 @@ SELECT u.place, m.measured_at, m.direction, m.row_count, m.byte_size, m.columns,
                         AND x.dataset_id = u.dataset_id
                         AND x.measured_at BETWEEN u.since AND u.until
                         AND x.run_id = u.run_id
-                        AND (x.direction = 'input') = u.is_read
+                        AND x.direction <> CASE WHEN u.is_read THEN 'output' ELSE 'input' END
                       ORDER BY x.measured_at DESC
                       LIMIT 20) m
  ORDER BY u.place, m.measured_at;
