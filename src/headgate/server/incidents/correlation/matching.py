@@ -100,6 +100,7 @@ class Matching:
         self._conn = conn
         self._organization_id = organization_id
         self._judging = judging
+        self._made_of: dict[UUID, frozenset[UUID]] = {}
 
     def by_key(self, known: Record | None, symptom: Symptom, judged: Judged) -> Found | None:
         """The incident in which the same thing was wrong before, unless that ended long ago or had another cause."""
@@ -146,23 +147,34 @@ class Matching:
 
     async def _is_another(self, way: str, row: Record, judged: Judged, *, is_part: bool) -> bool:
         """Whether an incident next to it is another problem. What is upstream may change what its cause is."""
+        if way not in (DOWNSTREAM, UPSTREAM):
+            return False
         blamed = blamed_in(judged.ranking)
-        if way == UPSTREAM:
-            now = (await self._judging.look(row["id"])).ranking
-            is_other = is_unrelated(blamed_by(row), blamed, is_part=is_part)
-            if is_other and is_unrelated(blamed_in(now), blamed, is_part=is_part):
-                return True
-            return await self._has_root_elsewhere(row, now, judged.symptom)
-        return way == DOWNSTREAM and is_unrelated(blamed_by(row), blamed, is_part=is_part)
+        is_other = is_unrelated(blamed_by(row), blamed, is_part=is_part)
+        if way == DOWNSTREAM:
+            return is_other
+        if is_other and is_unrelated(blamed_in(await self._now(row)), blamed, is_part=is_part):
+            return True
+        return await self._has_root_elsewhere(row, judged.symptom)
 
-    async def _has_root_elsewhere(self, row: Record, now: Ranking, symptom: Symptom) -> bool:
+    async def _has_root_elsewhere(self, row: Record, symptom: Symptom) -> bool:
         """Whether what an incident is known to come from lies beside a symptom, which is not surely its cause."""
-        if now.confidence >= SURE and _is_blamed(symptom.origin, now):
-            return False
         root = row["cause_dataset_id"] or row["dataset_id"]
-        if None in (root, symptom.dataset_id) or root == symptom.dataset_id:
+        if root is None or symptom.dataset_id is None or root in await self._below(symptom.dataset_id):
             return False
-        return not await self._conn.fetchval(Q.leads_to, self._organization_id, symptom.dataset_id, root)
+        now = await self._now(row)
+        return now.confidence < SURE or not _is_blamed(symptom.origin, now)
+
+    async def _now(self, row: Record) -> Ranking:
+        """What may have caused an incident, as far as is known by now."""
+        return (await self._judging.look(row["id"])).ranking
+
+    async def _below(self, dataset_id: UUID) -> frozenset[UUID]:
+        """A dataset and what is made of it; asked for once, however many incidents lie there."""
+        if dataset_id not in self._made_of:
+            rows = await self._conn.fetch(Q.list_below, self._organization_id, dataset_id)
+            self._made_of[dataset_id] = frozenset(row["dataset_id"] for row in rows)
+        return self._made_of[dataset_id]
 
     async def _by_cause(self, symptom: Symptom, ranking: Ranking, besides: UUID | None) -> Found | None:
         cause = ranking.cause

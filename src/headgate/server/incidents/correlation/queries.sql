@@ -158,11 +158,10 @@ SELECT i.id
  ORDER BY i.opened_at, i.number
  LIMIT 1;
 
--- name: leads_to
--- Whether one dataset is made of another, within a few steps.
-SELECT EXISTS (SELECT
-                 FROM walk_lineage($1, ARRAY[$2::uuid], 'down', 6, 300, NULL) w
-                WHERE w.dataset_id = $3);
+-- name: list_below
+-- A dataset and what is made of it, within a few steps.
+SELECT w.dataset_id
+  FROM walk_lineage($1, ARRAY[$2::uuid], 'down', 6, 300, NULL) w;
 
 -- name: insert_incident
 -- Opens an incident under the next number of the organisation, never later than now by whoever's clock.
