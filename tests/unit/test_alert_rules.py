@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from uuid import uuid4
 from zoneinfo import ZoneInfo
@@ -21,8 +22,10 @@ from headgate.server.alerts.rules import (
     Source,
     fits,
     held_back,
+    pattern_of,
     problem_of_hours,
     read_rule_type,
+    urn_of,
 )
 
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
@@ -57,6 +60,34 @@ def a_rule(**fields: object) -> Rule:
 )
 def test_all_that_a_rule_names_has_to_fit(fields: dict[str, str], expected: bool) -> None:
     assert fits(a_rule(**fields), SYMPTOM) is expected
+
+
+def test_a_rule_means_a_dataset_by_any_spelling_of_its_urn() -> None:
+    about = SYMPTOM._replace(names=("postgres://db/shop.orders",))
+    spelled = a_rule(dataset_name="postgres://db:5432/shop.*")
+    assert not fits(spelled, about)
+    assert fits(replace(spelled, spellings=("postgres://db/shop.*",)), about)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "urn"),
+    [
+        ("postgres://db/orders", "postgres://db/orders"),
+        ("postgres://db/shop.*", "postgres://db/shop.\ue000"),
+        ("postgres://db*", "postgres://db/\ue000"),
+        ("orders*", "orders\ue000"),
+    ],
+)
+def test_a_pattern_is_read_as_a_urn_with_an_open_end(pattern: str, urn: str) -> None:
+    assert urn_of(pattern) == urn
+
+
+@pytest.mark.parametrize(
+    ("urn", "pattern"),
+    [("a/b", "a/b"), ("a/b\ue000", "a/b*"), ("a/\ue000_old", None), ("postgres:///\ue000", "postgres://*")],
+)
+def test_what_follows_an_open_end_cannot_be_a_pattern(urn: str, pattern: str | None) -> None:
+    assert pattern_of(urn) == pattern
 
 
 @pytest.mark.parametrize("source", [Source.incident, Source.pipeline])

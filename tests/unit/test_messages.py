@@ -29,7 +29,7 @@ from headgate.messages.message import CRITICAL, GOOD, INFO, WARNING, Button, Fac
 from headgate.messages.slack import slack
 from headgate.messages.sparkline import HEIGHT_PX, MOST, bars, blocks
 from headgate.messages.teams import teams
-from headgate.messages.text import cut, escaped_within, masked, size
+from headgate.messages.text import cut, escaped_within, masked, number, size
 from headgate.messages.webhook import encoded, signature, webhook
 from tests.support.channels import slack_problems, teams_problems
 
@@ -91,6 +91,30 @@ def test_only_the_first_button_stands_out() -> None:
     assert [each.get("style") for each in actions["elements"]] == ["primary", None]
     card = teams(a_message())["attachments"][0]["content"]
     assert [each["title"] for each in card["actions"]] == ["View Incident", "View Run"]
+
+
+def test_no_text_of_a_card_becomes_a_link() -> None:
+    trap = "t[click](http://evil.example)"
+    facts = (Fact("", "Dataset", trap),)
+    told = {"title": trap, "sentence": trap, "owner": trap, "reasons": (trap,), "heading": facts, "facts": facts}
+    card = json.dumps(teams(a_message(**told), mention=trap), ensure_ascii=False)
+    assert (card.count("[click]"), card.count("](")) == (7, 0)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (0, "0"),
+        (1_234_567, "1,234,567"),
+        (91_410.2, "91,410"),
+        (12.3456, "12.35"),
+        (0.00012345, "0.0001234"),
+        (-5.5, "-5.5"),
+        (1e21, "1e+21"),
+    ],
+)
+def test_numbers_are_written_as_people_do(value: float, said: str) -> None:
+    assert number(value) == said
 
 
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "/runs/1", "https://x/" + "a" * 3000])
@@ -192,6 +216,12 @@ def test_a_series_is_drawn_as_bars_of_which_the_last_stands_out() -> None:
     assert page.count('width="12"') == 3
     assert page.count(f'bgcolor="{CRITICAL.color}" height=') == 2  # the stripe on top, and the last bar
     assert 'aria-label="Rows, last 3 values: 20 to 110, now 20"' in page
+
+
+def test_a_mail_says_the_values_of_a_series_as_its_metric_wants() -> None:
+    mail = Mail(a_message(), "s", series_name="Size", series=(1e3, 2e3), amount=lambda value: f"{value / 1e3:g} kB")
+    assert "last 2 values: 1 kB to 2 kB, now 2 kB" in html_of(mail)
+    assert "(now 2 kB)" in text_of(mail)
 
 
 def test_no_series_and_no_impact_leave_no_empty_headings() -> None:

@@ -88,7 +88,9 @@ def list_rules(limit: ask.Limit = 100) -> Question:
 def _alert_row(item: dict[str, Any]) -> tuple[str, ...]:
     outcome = f"{item['status']} ({item['reason']})" if item["reason"] else item["status"]
     what = f"{item['title']}\n{item['error_message']}" if item["error_message"] else item["title"]
-    return minute(item["sent_at"]), item["rule_name"] or item["source"], item["channel_type"], outcome, what
+    # A sample of a channel that is no rule yet has none, and so has what a run of a pipeline sent itself.
+    without = "sample" if item["type"] == "TestAlert" else item["source"]
+    return minute(item["sent_at"]), item["rule_name"] or without, item["channel_type"], outcome, what
 
 
 _show_history = ask.show_page(

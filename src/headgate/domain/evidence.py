@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from headgate.domain.amount import amount
 from headgate.domain.scene import Evidence, EvidenceKind
 from headgate.domain.trace import telling_line
+from headgate.domain.verdict import Metric
 
 # A verdict calls it anomalous at 3; a little less is still worth a look where something did fail.
 MIN_SCORE: Final = 2.5
@@ -156,12 +158,14 @@ def _figure(kind: EvidenceKind, value: float, expected: float, change: float, co
     if kind is EvidenceKind.null_share:
         return f"wrote {value:.1%} nulls in '{column}' instead of about {expected:.1%}"
     if kind is EvidenceKind.duration:
-        return f"took {value / 1000:,.0f} s instead of about {expected / 1000:,.0f} s"
+        return f"took {amount(Metric.duration_ms, value)} instead of about {amount(Metric.duration_ms, expected)}"
     if kind is EvidenceKind.quarantine_burst:
         return f"set {value:,.0f} rows apart instead of about {expected:,.0f}"
-    what = "rows" if kind is EvidenceKind.row_count else "bytes"
-    share = f"{abs(change):.0%} {'more' if change > 0 else 'fewer'}"
-    return f"wrote {share} {what} than expected: {value:,.0f} instead of about {expected:,.0f}"
+    share = f"{abs(change):,.0%} {'more' if change > 0 else 'fewer'}"
+    if kind is EvidenceKind.row_count:
+        return f"wrote {share} rows than expected: {value:,.0f} instead of about {expected:,.0f}"
+    came, usual = amount(Metric.byte_size, value), amount(Metric.byte_size, expected)
+    return f"wrote {share} bytes than expected: {came} instead of about {usual}"
 
 
 def _cut(line: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from email.message import EmailMessage
@@ -16,7 +16,7 @@ from jinja2 import BaseLoader, Environment, StrictUndefined, Template
 
 from headgate.messages import sparkline
 from headgate.messages.message import Fact, Message, links
-from headgate.messages.text import cut, line
+from headgate.messages.text import cut, line, number
 
 DEFAULT_SUBJECT = "[{severity}] {anomaly_type} on {dataset_name}"
 SUBJECT_FIELDS = ("severity", "anomaly_type", "dataset_name", "title", "incident", "job_name", "owner")
@@ -35,6 +35,8 @@ class Mail:
     is_more: bool = False
     series_name: str | None = None
     series: Sequence[float] = field(default_factory=tuple)
+    # How a value of the series is written.
+    amount: Callable[[float], str] = number
 
 
 @dataclass(frozen=True)
@@ -105,9 +107,9 @@ def html_of(mail: Mail) -> str:
         buttons=links(mail.message.buttons, _URL_MAX),
         bars=sparkline.bars(mail.series),
         height_px=sparkline.HEIGHT_PX,
-        low=_number(min(mail.series)) if mail.series else "",
-        high=_number(max(mail.series)) if mail.series else "",
-        last=_number(mail.series[-1]) if mail.series else "",
+        low=mail.amount(min(mail.series)) if mail.series else "",
+        high=mail.amount(max(mail.series)) if mail.series else "",
+        last=mail.amount(mail.series[-1]) if mail.series else "",
     )
 
 
@@ -119,7 +121,7 @@ def text_of(mail: Mail) -> str:
     if said.reasons:
         lines += ["", f"{said.reasons_title}:", *(f"- {line(reason)}" for reason in said.reasons)]
     if mail.series:
-        lines += ["", f"{mail.series_name}: {sparkline.blocks(mail.series)} (now {_number(mail.series[-1])})"]
+        lines += ["", f"{mail.series_name}: {sparkline.blocks(mail.series)} (now {mail.amount(mail.series[-1])})"]
     if mail.downstream_count is not None:
         more = "at least " if mail.is_more else ""
         lines += ["", f"Downstream datasets: {more}{mail.downstream_count}", *(f"- {line(n)}" for n in mail.downstream)]
@@ -135,10 +137,6 @@ def _facts(message: Message) -> list[Fact]:
         *message.whose,
         *message.facts,
     ]
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.4g}"
 
 
 @cache

@@ -64,7 +64,7 @@ def _action(title: str, url: str, at: int) -> Payload:
 def _body(message: Message, mention: str | None, longest: int, most: int) -> list[Payload]:
     about = " | ".join(f"{fact.title}: {fact.value}" for fact in message.heading)
     heading = [
-        _text(cut(line(message.title), _TITLE_MAX), weight="Bolder", size="Large"),
+        _text(_plain(line(message.title), _TITLE_MAX), weight="Bolder", size="Large"),
         _text(_plain(about, longest), isSubtle=True, spacing="None"),
     ]
     if mention:

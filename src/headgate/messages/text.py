@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 
 # Shorter ones are in words that are none.
 SHORTEST_SECRET = 6
@@ -33,6 +34,19 @@ def escaped_within(text: str, longest: int) -> str:
     if size(whole) <= longest:
         return whole
     return escaped(_upto(text, longest - 1, lambda letter: size(escaped(letter)))) + "…"
+
+
+def number(value: float) -> str:
+    """As people write it: no exponent, unless it would fill the line.
+
+    >>> number(91410.2), number(12.3456)
+    ('91,410', '12.35')
+    """
+    if not abs(value) < 1e18 or 0 < abs(value) < 1e-9:
+        return f"{value:.3g}"
+    if value == int(value) or abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{Decimal(f'{value:.4g}'):f}"
 
 
 def masked(text: str, secrets: Iterable[str]) -> str:

@@ -96,6 +96,13 @@ def test_the_history_says_which_rule_failed_to_tell_what(ask: Ask) -> None:
     assert "hooks.invalid" in shown
 
 
+def test_the_history_says_what_a_sample_without_a_rule_is(live: Live, ask: Ask) -> None:
+    with HeadgateClient(live.url, live.api_key) as client:
+        client.send_test_alert(channel_type="EMAIL", channel_config={"email_to": ["a@example.org"]})
+    [newest] = [line for line in ask("history", "--limit", "1").out.splitlines() if "EMAIL" in line]
+    assert newest.split()[2] == "sample"
+
+
 def rule_of(output: Output) -> dict[str, Any]:
     assert output.code == 0, output.err
     found: dict[str, Any] = json.loads(output.out)

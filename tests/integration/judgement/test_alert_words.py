@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -115,6 +115,46 @@ async def told(telling: Telling, kind: str, incident: Json, symptom: Json) -> st
     return json.dumps(body, ensure_ascii=False)
 
 
+@pytest.mark.parametrize(
+    ("metric", "expected", "actual", "said"),
+    [
+        ("byte_size", {"value": 1e5, "low": 91_410.3, "high": 109_512.8}, {"value": 1e4}, "10 kB|91.4 kB to 109.5 kB"),
+        ("duration_ms", {"value": 6e4, "low": 5e4, "high": 2e5}, {"value": 4e6}, "66.7 min|50 s to 3.3 min"),
+        ("row_count", {"value": 1e5, "low": 91_410.3, "high": 109_512.8}, {"value": 1e4}, "10,000|91,410 to 109,513"),
+        ("null_share", {"value": 0.01, "low": 0, "high": 0.02}, {"value": 0.5}, "50 %|0 % to 2 %"),
+        ("row_count", {"value": 5, "low": 5, "high": 5}, {"value": 9}, "9|5"),
+        ("their_own", {"low": 0.00015, "high": 123_456.7}, 2, "2|0.00015 to 123,457"),
+        (
+            None,
+            {"written_by": "2026-03-02T10:00:00+00:00", "sla_hours": 1},
+            {"last_write_at": "2026-03-02T11:30:00+02:00"},
+            "last written 2026-03-02 09:30 UTC|written by 2026-03-02 10:00 UTC, at most 1 h old",
+        ),
+        (None, {"ended_by": "2026-03-02T10:00:00+00:00"}, {"{odd}": True}, "{odd} True|ended by 2026-03-02 10:00 UTC"),
+        (
+            None,
+            {"written_by": "2026-03-02T10:00:00+00:00"},
+            {"last_write_at": None, "known_since": "2026-03-01T10:00:00+00:00"},
+            "never written, known since 2026-03-01 10:00 UTC|written by 2026-03-02 10:00 UTC",
+        ),
+    ],
+    ids=["bytes", "duration", "rows", "share", "no band", "unknown", "times", "words", "never"],
+)
+async def test_figures_are_said_as_the_anomalies_say_them(
+    telling: Telling, metric: str | None, expected: Json, actual: Any, said: str
+) -> None:
+    dataset = await telling.a_dataset()
+    figures = {"expected_value": json.dumps(expected), "actual_value": json.dumps(actual)}
+    anomaly = await telling.an_anomaly(dataset, metric=metric, **figures)
+    with a_channel() as slack:
+        await telling.a_rule(slack.url)
+        await telling.tell_of(dataset, anomaly_id=anomaly)
+    [body] = bodies(slack)
+    fields = [each["text"] for block in body["attachments"][0]["blocks"] for each in block.get("fields", ())]
+    found = dict(each.split(":*\n", 1) for each in fields)
+    assert f"{found['*Found']}|{found['*Expected']}" == said
+
+
 @pytest.mark.parametrize("kind", ["SLACK", "TEAMS"])
 async def test_people_hear_how_sure_a_cause_is(telling: Telling, kind: str) -> None:
     assert "Likely Cause (98% sure)" in await told(telling, kind, {"confidence": 0.98}, {})
@@ -165,3 +205,24 @@ async def test_an_error_is_said_once(telling: Telling) -> None:
 async def test_evidence_says_whose_it_is(telling: Telling) -> None:
     text = await told(telling, "SLACK", {"root_cause": "Job 'ingest' failed.", "cause": json.dumps(CAUSE)}, {})
     assert "• Job 'ingest' wrote 70% fewer bytes than expected" in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [("TestFailed", {"*Written by:*", "View Test Run"}), ("RowCountDrop", {"*Job:*", "View Run"})],
+)
+async def test_a_failed_test_is_not_said_to_be_of_the_job_that_wrote_the_data(
+    telling: Telling, kind: str, words: set[str]
+) -> None:
+    dataset = await telling.a_dataset()
+    job = await telling.db.fetchval(
+        "INSERT INTO jobs (organization_id, namespace, name, first_seen_at)"
+        " VALUES ($1, 'shop', 'load', now()) RETURNING id",
+        telling.org,
+    )
+    with a_channel() as slack:
+        await telling.a_rule(slack.url)
+        await telling.tell_of(dataset, type=kind, job_id=job, run_id=uuid4())
+    [body] = bodies(slack)
+    text = json.dumps(body, ensure_ascii=False)
+    assert {each for each in ("*Written by:*", "View Test Run", "*Job:*", "View Run") if each in text} == words

@@ -215,7 +215,7 @@ class Alerting:
                 await self._tell_instead(conn, store, delivery)
 
     async def _tell_instead(self, conn: Connection, store: AlertStore, delivery: Delivery) -> None:
-        """What was held back because of an alert that nobody got is told in its place: the first of it.
+        """What was held back because of an alert that nobody got is told in its place: the first of the worst of it.
 
         If that is not taken either, the next one is; each is tried once, and only so many.
         """

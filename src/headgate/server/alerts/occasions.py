@@ -10,6 +10,7 @@ from uuid import UUID
 
 from headgate.domain.anomaly import Severity
 from headgate.domain.incident import SURE
+from headgate.domain.names import canonical_dataset
 from headgate.pipelines.alerts.events import Alert
 from headgate.server.alerts.rules import About, Source
 
@@ -27,16 +28,27 @@ class DatasetFacts(NamedTuple):
     type: str | None
     owners: tuple[str, ...]
     tags: tuple[str, ...]
+    # Every name that a rule may mean it by.
+    names: tuple[str, ...]
 
     @property
     def urn(self) -> str:
         return f"{self.namespace}/{self.name}"
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Every name that a rule may mean it by; the last part of a path or of a dotted name is one."""
-        last = self.name.rstrip("/").rpartition("/")[2]
-        return tuple(dict.fromkeys((self.name, self.display_name, self.urn, last, last.rpartition(".")[2])))
+
+def names_of(display_name: str, *keys: tuple[str, str]) -> tuple[str, ...]:
+    """What a dataset is called: as it is shown, and by these namespaces and names, the last part of each alone, too.
+
+    >>> names_of("lake:orders", ("s3://lake", "raw/orders"))
+    ('lake:orders', 'raw/orders', 's3://lake/raw/orders', 'orders')
+    """
+    called = [display_name]
+    for namespace, name in keys:
+        last = name.rstrip("/").rpartition("/")[2]
+        # As it was shown while this was its name.
+        shown = canonical_dataset(namespace, name).display_name
+        called += (name, shown, f"{namespace}/{name}", last, last.rpartition(".")[2])
+    return tuple(dict.fromkeys(called))
 
 
 class IncidentFacts(NamedTuple):

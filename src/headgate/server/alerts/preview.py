@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -27,6 +27,7 @@ from headgate.server.alerts.rules import (
     Reason,
     Rule,
     Source,
+    as_bad_as,
     back_at,
     fits,
     held_back,
@@ -63,27 +64,32 @@ class Played(NamedTuple):
 
 def play(rule: Rule, happened: Iterable[Happened], now: datetime) -> Iterator[Played]:
     """What the rule would have made of these until now, in the order of time."""
-    by_incident: dict[UUID, datetime] = {}
-    by_subject: dict[tuple[str, str], datetime] = {}
+    # When something of a severity was told last.
+    by_incident: defaultdict[UUID | None, dict[str, datetime]] = defaultdict(dict)
+    by_subject: defaultdict[tuple[str, str], dict[str, datetime]] = defaultdict(dict)
     sent: deque[datetime] = deque()
     for each, was_held in _in_turn(rule, happened, now):
         at, occasion = each.at, each.occasion
         while sent and at - sent[0] >= HOUR:
             sent.popleft()
         incident = occasion.incident.id if occasion.incident and occasion.source is Source.symptom else None
+        severity, subject = occasion.severity, (occasion.subject, occasion.type)
         past = Past(
-            grouped_at=by_incident.get(incident) if incident else None,
-            told_at=by_subject.get((occasion.subject, occasion.type)),
+            grouped_at=_last(by_incident[incident], severity) if incident else None,
+            told_at=_last(by_subject[subject], severity),
             in_minute=sum(1 for each in sent if at - each < MINUTE),
             in_hour=len(sent),
         )
         reason = held_back(rule, occasion.about, past, at)
         if reason is None:
             sent.append(at)
-            by_subject[occasion.subject, occasion.type] = at
-            if incident:
-                by_incident[incident] = at
+            by_subject[subject][severity] = by_incident[incident][severity] = at
         yield Played(at, occasion, reason, was_held)
+
+
+def _last(told: Mapping[str, datetime], severity: str) -> datetime | None:
+    """When something as bad was told last, or something worse."""
+    return max((told[each] for each in as_bad_as(severity) if each in told), default=None)
 
 
 def _in_turn(rule: Rule, happened: Iterable[Happened], now: datetime) -> Iterator[tuple[Happened, bool]]:

@@ -109,7 +109,7 @@ SELECT h.id, h.alert_rule_id, h.status, h.reason, h.held_back
    AND h.task_id = $2;
 
 -- name: find_past
--- What a rule told lately: of an incident, of the same subject and type, in the last minute and hour; not row $9.
+-- What a rule told lately, not row $9: of an incident and of the same subject and type, both as bad ($10), and in all.
 SELECT g.sent_at AS grouped_at, g.id AS grouped_by, t.sent_at AS told_at, t.id AS told_by, n.in_minute, n.in_hour
   FROM (SELECT count(*) FILTER (WHERE c.sent_at > $6::timestamptz - interval '1 minute') AS in_minute,
                count(*) AS in_hour
@@ -128,6 +128,7 @@ SELECT g.sent_at AS grouped_at, g.id AS grouped_by, t.sent_at AS told_at, t.id A
                       WHERE h.organization_id = $1
                         AND h.alert_rule_id = $2
                         AND h.incident_id = $3
+                        AND h.severity = ANY ($10::text[])
                         AND (h.status = 'SENT' OR (h.reason = 'sending' AND h.sent_at > $8))
                         AND h.type <> 'TestAlert'
                         AND h.id IS DISTINCT FROM $9::uuid
@@ -140,6 +141,7 @@ SELECT g.sent_at AS grouped_at, g.id AS grouped_by, t.sent_at AS told_at, t.id A
                         AND h.alert_rule_id = $2
                         AND h.subject = $4
                         AND h.type = $5
+                        AND h.severity = ANY ($10::text[])
                         AND (h.status = 'SENT' OR (h.reason = 'sending' AND h.sent_at > $8))
                         AND h.id IS DISTINCT FROM $9::uuid
                         AND h.sent_at > $7
@@ -167,7 +169,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16::t
         $22, $23::text::jsonb, $24);
 
 -- name: find_held
--- The first alert that was held back because of one of some, whose task is still known and that is not over; not $3.
+-- The first of the worst alerts held back because of one of some, whose task is known and that are not over; not $3.
 SELECT h.id, t.resource_type, t.resource_id, t.payload
   FROM alert_history h
   JOIN async_task t ON t.organization_id = $1 AND t.id = h.task_id
@@ -179,7 +181,7 @@ SELECT h.id, t.resource_type, t.resource_id, t.payload
    AND h.id <> ALL ($3::uuid[])
    AND s.cleared_at IS NULL
    AND (h.symptom_id IS NOT NULL OR a.status IS NULL OR a.status NOT IN ('RESOLVED', 'FALSE_POSITIVE'))
- ORDER BY h.sent_at, h.id
+ ORDER BY array_position(ARRAY['CRITICAL', 'WARNING', 'INFO'], h.severity), h.sent_at, h.id
  LIMIT 1;
 
 -- name: settle_abandoned_alerts
@@ -409,8 +411,15 @@ SELECT p.run_id, p.project, p.pipeline, p.status, p.started_at, p.ended_at
  LIMIT $3;
 
 -- name: list_datasets
--- Datasets as rules see them: their names, owners and tags.
+-- Datasets as rules see them: their names, up to $3 of those that lead to them, owners and tags.
 SELECT d.id, d.namespace, d.name, d.display_name, d.type, n.owners, f.body AS ownership,
+       ARRAY(SELECT ARRAY[a.namespace, a.name]
+               FROM dataset_aliases a
+              WHERE a.organization_id = $1
+                AND a.dataset_id = d.id
+                AND a.source <> 'primary'
+              ORDER BY a.created_at, a.namespace, a.name
+              LIMIT $3) AS aliases,
        ARRAY(SELECT DISTINCT t.tag
                FROM dataset_tags t
               WHERE t.organization_id = $1

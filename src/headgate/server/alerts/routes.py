@@ -19,7 +19,7 @@ from headgate.server.alerts.preview import Played, occasions_since, play
 from headgate.server.alerts.rules import TEST_TYPE, Reason, Source
 from headgate.server.alerts.sending import Channel, Channels, context_for
 from headgate.server.alerts.settings import answer_settings, row_of_settings
-from headgate.server.alerts.store import AlertStore, Filters, Note, as_json, decoded, rule_of
+from headgate.server.alerts.store import AlertStore, Filters, Note, as_json, decoded
 from headgate.server.alerts.wording import letter_of
 from headgate.server.db.pool import Record
 from headgate.server.deps import Admin, Db, Reads, Writer
@@ -134,7 +134,7 @@ async def preview_alert_rule(rule_id: RuleRef, reads: Reads, days: Days = 30) ->
     now = datetime.now(UTC)
     async with reads.open() as conn:
         store = AlertStore(conn, reads.organization_id)
-        rule = rule_of(await store.rule(await store.rule_called(rule_id)))
+        [rule] = await store.read([await store.rule(await store.rule_called(rule_id))])
         happened, is_cut = await occasions_since(store, rule, now - timedelta(days=days))
     played = list(play(rule, happened, now))
     held = Counter(str(each.reason) for each in played if each.reason)

@@ -22,6 +22,8 @@ TEST_TYPE = "TestAlert"
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
+# Stands in a urn for what a pattern leaves open; names have no such character.
+_REST = "\ue000"
 _CLOCK = re.compile(r"^([01]\d|2[0-3]):[0-5]\d$")
 
 
@@ -87,6 +89,8 @@ class Rule:
     channel_type: str
     channel_config: dict[str, Any] = field(repr=False)
     dataset_name: str | None = None
+    # What its name is, too, if it is a urn: as it is kept, and where the alias rules lead.
+    spellings: tuple[str, ...] = ()
     anomaly_type: str | None = None
     severity: str | None = None
     owner: str | None = None
@@ -116,7 +120,10 @@ class About(NamedTuple):
 
 
 class Past(NamedTuple):
-    """What the rule has told lately: of the same incident, of the same, by which alerts, and how much of all."""
+    """What the rule has told lately: of the same incident, of the same, by which alerts, and how much of all.
+
+    Only what was as bad counts, or worse: that something gets worse is always told. Limits count everything.
+    """
 
     grouped_at: datetime | None = None
     told_at: datetime | None = None
@@ -135,7 +142,7 @@ def fits(rule: Rule, about: About) -> bool:
     return (
         _wants(rule, about)
         and rule.severity in (None, about.severity)
-        and _is_among(rule.dataset_name, about.names)
+        and _is_meant(rule, about.names)
         and (rule.owner is None or rule.owner.lower() in (each.lower() for each in about.owners))
         and (rule.tag is None or rule.tag in about.tags)
     )
@@ -151,8 +158,36 @@ def _wants(rule: Rule, about: About) -> bool:
     return _is_like(rule.anomaly_type, about.type)
 
 
-def _is_among(pattern: str | None, names: Iterable[str]) -> bool:
-    return pattern in (None, "*") or any(_is_like(pattern, name) for name in names)
+def _is_meant(rule: Rule, names: Iterable[str]) -> bool:
+    if rule.dataset_name in (None, "*"):
+        return True
+    patterns = (rule.dataset_name, *rule.spellings)
+    return any(_is_like(pattern, name) for name in names for pattern in patterns)
+
+
+def urn_of(pattern: str) -> str:
+    """A pattern as a urn that can be read as any other; a server alone is all that is on it."""
+    if not pattern.endswith("*"):
+        return pattern
+    begin = pattern[:-1]
+    _, separator, server = begin.partition("://")
+    return f"{begin}/{_REST}" if separator and "/" not in server else begin + _REST
+
+
+def pattern_of(urn: str) -> str | None:
+    """The pattern that such a urn is; None where more follows what is left open, which no pattern can say.
+
+    A urn without a server is the beginning of all of its kind.
+    """
+    begin, mark, more = urn.partition(_REST)
+    if not mark:
+        return urn
+    return None if more else f"{begin.removesuffix('/') if begin.endswith(':///') else begin}*"
+
+
+def as_bad_as(severity: str) -> list[str]:
+    """This severity and what is worse: what was told so lately is enough."""
+    return [str(each) for each in Severity if each.rank >= Severity(severity).rank]
 
 
 def _is_like(pattern: str | None, name: str) -> bool:

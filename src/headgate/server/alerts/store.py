@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -11,19 +12,21 @@ import msgspec
 
 from headgate.domain.impact import owners_in
 from headgate.errors import Conflict, NotFound
-from headgate.server.alerts.occasions import Curve, DatasetFacts, Occasion, Reach
-from headgate.server.alerts.rules import Past, QuietHours, Reason, Rule
+from headgate.server.alerts.occasions import Curve, DatasetFacts, Occasion, Reach, names_of
+from headgate.server.alerts.rules import Past, QuietHours, Reason, Rule, as_bad_as, pattern_of, urn_of
 from headgate.server.alerts.wording import metric_name
 from headgate.server.db.pool import Connection, Record
 from headgate.server.db.queries import Queries
 from headgate.server.pagination import Page
-from headgate.server.references.datasets import find_datasets
+from headgate.server.references.datasets import find_datasets, spellings_of_urns
 from headgate.server.references.ids import as_id
 
 Q = Queries("headgate.server.alerts")
 
 MAX_RULES = 500
 MAX_DOWNSTREAM = 200
+# A dataset may have any number of names; so many of the others can be used in rules.
+MAX_ALIASES = 50
 SHOWN_DOWNSTREAM = 10
 POINTS = 30
 MAX_HELD_BACK = 10_000
@@ -123,7 +126,17 @@ class AlertStore:
 
     async def enabled(self) -> list[Rule]:
         rows = await self._conn.fetch(Q.list_enabled_rules, self._organization_id, MAX_RULES)
-        return [rule_of(row) for row in rows]
+        return await self.read(rows)
+
+    async def read(self, rows: Sequence[Record]) -> list[Rule]:
+        """The rules, knowing what else the urns are that they name."""
+        rules = [_rule(row) for row in rows]
+        urns = {rule.id: urn_of(rule.dataset_name) for rule in rules if rule.dataset_name and "/" in rule.dataset_name}
+        if not urns:
+            return rules
+        known = await spellings_of_urns(self._conn, self._organization_id, urns.values())
+        read = {rule_id: filter(None, map(pattern_of, known[urn])) for rule_id, urn in urns.items()}
+        return [replace(rule, spellings=tuple(read.get(rule.id, ()))) for rule in rules]
 
     async def lock(self, rules: Sequence[Rule]) -> set[UUID]:
         """Decide for these rules alone until the transaction ends; those that are still on."""
@@ -148,6 +161,7 @@ class AlertStore:
             now - rule.window,
             now - IN_FLIGHT,
             own_id,
+            as_bad_as(occasion.severity),
         )
         past = Past(**row)
         if occasion.pipeline is None:
@@ -222,7 +236,7 @@ class AlertStore:
         await self._conn.execute(Q.settle_alert, self._organization_id, alert_id, *said)
 
     async def first_held(self, because_of: Sequence[UUID], but: Sequence[UUID]) -> Record | None:
-        """The first alert that was held back because of these, with what its task was about."""
+        """The worst alert, the first of several, that was held back because of these, with what its task was about."""
         return await self._conn.fetchrow(Q.find_held, self._organization_id, list(because_of), list(but))
 
     async def settle_abandoned(self, before: datetime, limit: int) -> int:
@@ -282,7 +296,7 @@ class AlertStore:
         return rows
 
     async def datasets(self, ids: Sequence[UUID]) -> dict[UUID, DatasetFacts]:
-        rows = await self._conn.fetch(Q.list_datasets, self._organization_id, list(set(ids)))
+        rows = await self._conn.fetch(Q.list_datasets, self._organization_id, list(set(ids)), MAX_ALIASES)
         return {row["id"]: _dataset(row) for row in rows}
 
     async def dataset_called(self, urn: str) -> DatasetFacts | None:
@@ -325,7 +339,7 @@ class AlertStore:
         return await self._conn.fetchrow(Q.set_email_settings, self._organization_id, *values)
 
 
-def rule_of(row: Record) -> Rule:
+def _rule(row: Record) -> Rule:
     hours = decoded(row["quiet_hours"])
     return Rule(
         id=row["id"],
@@ -364,5 +378,6 @@ def plain(row: Record) -> dict[str, Any]:
 
 def _dataset(row: Record) -> DatasetFacts:
     owners = owners_in(decoded(row["ownership"])) if row["owners"] is None else row["owners"]
-    names = (row["id"], row["namespace"], row["name"], row["display_name"], row["type"])
-    return DatasetFacts(*names, tuple(owners), tuple(row["tags"]))
+    shown = (row["id"], row["namespace"], row["name"], row["display_name"], row["type"])
+    keys = [(row["namespace"], row["name"]), *((namespace, name) for namespace, name in row["aliases"])]
+    return DatasetFacts(*shown, tuple(owners), tuple(row["tags"]), names_of(row["display_name"], *keys))

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
+from headgate.domain.amount import amount
+from headgate.domain.incident import Outright
+from headgate.domain.verdict import Metric
 from headgate.messages.email import Mail, subject_of
 from headgate.messages.message import CRITICAL, GOOD, INFO, WARNING, Button, Fact, Look, Message
+from headgate.messages.text import number
 from headgate.pipelines.alerts.payloads import fields_of, message_of
 from headgate.server.alerts.occasions import IncidentFacts, Occasion
 from headgate.server.alerts.rules import TEST_TYPE
@@ -18,11 +24,20 @@ _LOOKS = {"CRITICAL": CRITICAL, "WARNING": WARNING, "INFO": INFO}
 _DOWNSTREAM = "Downstream"
 _METRICS = {
     "row_count": "Row count",
-    "byte_size": "Bytes",
-    "duration_ms": "Duration (ms)",
+    "byte_size": "Size",
+    "duration_ms": "Duration",
     "null_share": "Null share",
     "distinct_count": "Distinct values",
     "rows_quarantined": "Rows quarantined",
+}
+# What late writes and stuck runs are measured by, in the order in which it is said.
+_SAID = {
+    "written_by": "written by {}",
+    "sla_hours": "at most {} h old",
+    "last_write_at": "last written {}",
+    "known_since": "never written, known since {}",
+    "state": "{}",
+    "started_at": "started {}",
 }
 
 
@@ -66,6 +81,7 @@ class Letter:
             is_more=reach is not None and reach.is_more,
             series_name=None if curve is None else curve.name,
             series=() if curve is None else curve.values,
+            amount=partial(_figure, occasion.anomaly.metric if occasion.anomaly else None),
         )
 
 
@@ -144,9 +160,14 @@ def _place(occasion: Occasion) -> tuple[Fact, ...]:
     found = [
         ("🧱", "Column", occasion.column, True),
         ("🧪", "Test", occasion.test_name, False),
-        ("⚙️", "Job", occasion.job[1] if occasion.job and occasion.dataset else None, False),
+        ("⚙️", _whose_job(occasion), occasion.job[1] if occasion.job and occasion.dataset else None, False),
     ]
     return tuple(Fact(icon, title, value, is_code) for icon, title, value, is_code in found if value)
+
+
+def _whose_job(occasion: Occasion) -> str:
+    """A test fails in one run and is about what another has written: the job is that of the other."""
+    return "Written by" if occasion.type == Outright.TestFailed else "Job"
 
 
 def _facts(occasion: Occasion) -> tuple[Fact, ...]:
@@ -156,9 +177,9 @@ def _facts(occasion: Occasion) -> tuple[Fact, ...]:
         facts.append(Fact("🚨", "Incident", f"#{incident.number}{title}"))
     if (anomaly := occasion.anomaly) is not None:
         if anomaly.actual is not None:
-            facts.append(Fact("📈", "Found", _shown(anomaly.actual)))
+            facts.append(Fact("📈", "Found", _shown(anomaly.metric, anomaly.actual)))
         if anomaly.expected is not None:
-            facts.append(Fact("🎯", "Expected", _shown(anomaly.expected)))
+            facts.append(Fact("🎯", "Expected", _shown(anomaly.metric, anomaly.expected)))
         if anomaly.score is not None:
             facts.append(Fact("📊", "Deviation", f"{anomaly.score:+.1f} standard deviations"))
     return (*facts, *_downstream(occasion))
@@ -173,19 +194,44 @@ def _downstream(occasion: Occasion) -> tuple[Fact, ...]:
     return (Fact("🌊", _DOWNSTREAM, f"{more}{reach.total} dataset{'' if reach.total == 1 else 's'}{named}"),)
 
 
-def _shown(value: object) -> str:
-    """Bands and figures as people write them."""
-    if isinstance(value, bool) or value is None:
-        return str(value)
-    if isinstance(value, int | float):
-        return f"{value:,.0f}" if value == int(value) else f"{value:,.4g}"
+def _shown(metric: str | None, value: object) -> str:
+    """Bands, figures and times as people write them."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _figure(metric, value)
     if isinstance(value, Mapping) and value.get("low") is not None and value.get("high") is not None:
-        return f"{_shown(value['low'])} to {_shown(value['high'])}"
+        return " to ".join(dict.fromkeys(_shown(metric, value[end]) for end in ("low", "high")))
     if isinstance(value, Mapping) and set(value) == {"value"}:
-        return _shown(value["value"])
+        return _shown(metric, value["value"])
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_shown(each)}" for name, each in value.items() if each is not None)
-    return ", ".join(map(_shown, value)) if isinstance(value, list) else str(value)
+        names = [name for name in dict.fromkeys((*_SAID, *value)) if value.get(name) is not None]
+        return ", ".join(_said(name, _shown(metric, value[name])) for name in names)
+    if isinstance(value, list):
+        return ", ".join(_shown(metric, each) for each in value)
+    return _moment(value) if isinstance(value, str) else str(value)
+
+
+def _said(name: str, value: str) -> str:
+    return _SAID[name].format(value) if name in _SAID else f"{name.replace('_', ' ')} {value}"
+
+
+def _figure(metric: str | None, value: float) -> str:
+    """With its unit, as the sentence of the anomaly has it; clients may have metrics of their own."""
+    return amount(Metric(metric), value) if metric in tuple(Metric) else number(value)
+
+
+def _moment(text: str) -> str:
+    """A time to the minute; any other text as it is.
+
+    >>> _moment("2026-03-02T11:30:59+02:00"), _moment("RUNNING"), _moment("20260302")
+    ('2026-03-02 09:30 UTC', 'RUNNING', '20260302')
+    >>> _moment("0001-01-01T00:00:00+14:00")
+    '0001-01-01T00:00:00+14:00'
+    """
+    try:
+        found = datetime.fromisoformat(text)
+        return text if found.tzinfo is None else f"{found.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    except (ValueError, OverflowError):
+        return text
 
 
 def _reasons(incident: IncidentFacts, sentence: str) -> tuple[str, ...]:
@@ -224,7 +270,8 @@ def _segment(name: str) -> str:
 
 
 def _buttons(occasion: Occasion, base: str | None) -> tuple[Button, ...]:
-    words = {"incident": "🚨 View Incident", "dataset": "📦 View Dataset", "run": "⚙️ View Run"}
+    run = "🧪 View Test Run" if occasion.type == Outright.TestFailed else "⚙️ View Run"
+    words = {"incident": "🚨 View Incident", "dataset": "📦 View Dataset", "run": run}
     return tuple(Button(words[name], url) for name, url in _links(occasion, base).items() if url)
 
 
@@ -263,7 +310,11 @@ def _fields(occasion: Occasion, message: Message, base: str | None) -> dict[str,
 
 def _dataset_fields(occasion: Occasion) -> dict[str, Any] | None:
     found = occasion.dataset
-    return None if found is None else {**found._asdict(), "id": str(found.id), "urn": found.urn}
+    if found is None:
+        return None
+    told = {**found._asdict(), "id": str(found.id), "urn": found.urn}
+    del told["names"]
+    return told
 
 
 def _anomaly_fields(occasion: Occasion) -> dict[str, Any] | None:

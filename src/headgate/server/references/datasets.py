@@ -7,7 +7,8 @@ names them; what none answers to is not found, with the names that come nearest.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, NamedTuple
 from uuid import UUID
@@ -112,8 +113,15 @@ async def spellings_of(
     return _spellings(keys, await _naming(conn, organization_id))
 
 
-class _Naming(NamedTuple):
-    """How an organisation names things."""
+async def spellings_of_urns(conn: Connection, organization_id: UUID, urns: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The urns under which ingest may have put each of these, itself left out; text that is none has none."""
+    naming = await _naming(conn, organization_id)
+    return {urn: _other_urns(urn, naming) for urn in urns}
+
+
+@dataclass(frozen=True, eq=False)
+class _Naming:
+    """How an organisation names things; one object for as long as that stays, so that it can be remembered by it."""
 
     patterns: Patterns
     rules: tuple[AliasRule, ...]
@@ -144,6 +152,12 @@ def _spellings(cuts: Sequence[tuple[str, str]], naming: _Naming) -> list[tuple[s
             if key is not None:
                 read[key] = None
     return list(read)
+
+
+@lru_cache(maxsize=4096)
+def _other_urns(urn: str, naming: _Naming) -> tuple[str, ...]:
+    read = ("/".join(key) for key in _spellings(split_urn(urn)[:_MAX_CUTS], naming))
+    return tuple(dict.fromkeys(each for each in read if each != urn))
 
 
 def _datasets(rows: Sequence[Record]) -> list[Dataset]:
