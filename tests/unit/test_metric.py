@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.domain.metric import Direction, mean, most_telling, percentile, sample_stddev
+from headgate.domain.metric import (
+    Direction,
+    distinct_count,
+    mean,
+    most_telling,
+    null_share,
+    percentile,
+    sample_stddev,
+)
 
 counts = st.lists(st.integers(0, 2**40), min_size=1, max_size=50)
 
@@ -59,3 +67,37 @@ def test_writers_know_more_than_profiles_and_those_more_than_readers(
     measured: list[str], chosen: Direction | None
 ) -> None:
     assert most_telling(measured) is chosen
+
+
+@pytest.mark.parametrize(
+    ("figures", "rows", "share"),
+    [
+        ({"nullCount": 5}, 100, 0.05),
+        ({"nullCount": 5, "count": 15}, 100, 0.05),
+        ({"nullCount": 20, "count": 980}, None, 0.02),
+        ({"nullCount": 990, "count": 10}, None, 0.99),
+        ({"nullCount": 3, "count": 0}, None, 1.0),
+        ({"nullCount": 300}, 100, 1.0),
+        ({"nullCount": 0, "count": 0}, None, None),
+        ({"nullCount": 0, "count": 7}, 0, None),
+        ({"nullCount": 5}, None, None),
+        ({"nullCount": 5, "count": "many"}, None, None),
+        ({"nullCount": True, "count": 5}, None, None),
+        ({"nullCount": -1}, 100, None),
+        ({"count": 5}, 100, None),
+        ([], 100, None),
+        (None, None, None),
+    ],
+    ids=str,
+)
+def test_a_null_share_is_of_the_rows_that_were_looked_at(
+    figures: object, rows: int | None, share: float | None
+) -> None:
+    assert null_share(figures, rows) == share
+
+
+@pytest.mark.parametrize(
+    ("figures", "count"), [({"distinctCount": 5}, 5.0), ({"distinctCount": "5"}, None), ({}, None), (7, None)], ids=str
+)
+def test_distinct_values_are_as_many_as_a_profile_says(figures: object, count: float | None) -> None:
+    assert distinct_count(figures) == count

@@ -41,6 +41,45 @@ def test_an_sla_counts_from_the_last_write() -> None:
     assert missed.reason == "the last write was 25 hours ago, at 2026-01-05 06:00 UTC; its SLA is 24 hours"
 
 
+@pytest.mark.parametrize(
+    ("age", "sla_hours", "reason"),
+    [
+        (timedelta(minutes=61), 1, "the last write was 61 minutes ago, at 2026-01-05 06:00 UTC; its SLA is 1 hour"),
+        (timedelta(minutes=1), 0.01, "the last write was 1 minute ago, at 2026-01-05 06:00 UTC; its SLA is 0.01 hours"),
+        (timedelta(seconds=20), 0.005, "less than a minute ago, at 2026-01-05 06:00 UTC; its SLA is 0.005 hours"),
+        (timedelta(hours=25), 1.5, "the last write was 25 hours ago, at 2026-01-05 06:00 UTC; its SLA is 1.5 hours"),
+        (timedelta(days=3), 24, "the last write was 3.0 days ago, at 2026-01-05 06:00 UTC; its SLA is 24 hours"),
+    ],
+    ids=str,
+)
+def test_one_hour_and_one_minute_are_said_as_one(age: timedelta, sla_hours: float, reason: str) -> None:
+    missed = late([MONDAY], MONDAY + age, sla_hours=sla_hours)
+    assert missed is not None
+    assert missed.reason.endswith(reason)
+
+
+def test_what_was_never_written_is_late_by_its_sla_and_says_so() -> None:
+    missed = late([], MONDAY + timedelta(hours=25), sla_hours=24, known_since=MONDAY)
+    assert missed is not None
+    assert (missed.expected_by, missed.last_write_at, missed.late_by) == (MONDAY + DAY, None, HOUR)
+    assert missed.reason == (
+        "it was never written since it is known, for 25 hours, since 2026-01-05 06:00 UTC; its SLA is 24 hours"
+    )
+    assert due_by([], sla_hours=24, known_since=MONDAY) == MONDAY + DAY
+
+
+def test_what_was_never_written_has_no_rhythm() -> None:
+    assert late([], MONDAY + 1000 * DAY, known_since=MONDAY) is None
+    assert due_by([], known_since=MONDAY) is None
+
+
+def test_since_when_a_dataset_is_known_says_nothing_once_it_was_written() -> None:
+    assert late([MONDAY], MONDAY + HOUR, sla_hours=2, known_since=MONDAY - 9 * DAY) is None
+    missed = late([MONDAY], MONDAY + 3 * HOUR, sla_hours=2, known_since=MONDAY + 9 * DAY)
+    assert missed is not None
+    assert missed.last_write_at == MONDAY
+
+
 def test_an_sla_is_kept_to_its_last_second() -> None:
     assert late([MONDAY], MONDAY + DAY, sla_hours=24) is None
     assert late([MONDAY], MONDAY + DAY + timedelta(seconds=1), sla_hours=24) is not None
@@ -132,6 +171,28 @@ def test_a_monthly_dataset_is_late_after_a_month() -> None:
 def test_one_outage_does_not_teach_patience() -> None:
     writes = on_days(40, lambda day: day not in (24, 25, 26))
     assert late(writes, MONDAY + 40 * DAY + 6 * HOUR) is not None
+
+
+@pytest.mark.parametrize("begins_after", [timedelta(minutes=2), timedelta(minutes=90), timedelta(hours=11)], ids=str)
+@pytest.mark.parametrize("runs", [20, 90, 600])
+def test_a_backfill_is_not_the_rhythm(begins_after: timedelta, runs: int) -> None:
+    daily = on_days(30)
+    backfill = [daily[-1] + begins_after + part * timedelta(minutes=1) for part in range(runs)]
+
+    due = due_by([*daily, *backfill])
+
+    assert due is not None
+    assert daily[-1] + DAY < due < backfill[-1] + DAY + 4 * HOUR
+    the_next = MONDAY + 30 * DAY
+    assert late([*daily, *backfill, the_next], the_next + DAY + HOUR) is None
+    assert late([*daily, *backfill, the_next], the_next + DAY + 6 * HOUR) is not None
+
+
+def test_a_backfill_of_a_weekly_dataset_is_not_its_rhythm() -> None:
+    weekly = [MONDAY + week * 7 * DAY for week in range(8)]
+    backfill = [weekly[-1] + 2 * DAY + part * timedelta(minutes=1) for part in range(90)]
+    due = due_by([*weekly, *backfill])
+    assert due is None or due > weekly[-1] + 7 * DAY
 
 
 def test_midnight_is_no_border() -> None:

@@ -50,7 +50,8 @@ Expected = Annotated[
 def _row(item: dict[str, Any]) -> tuple[str, ...]:
     column = f".{item['column']}" if item["column"] else ""
     partition = f" [{item['partition_key']}]" if item["partition_key"] else ""
-    measured = f", {_value(item['actual_value'])}" if item["metric"] and item["actual_value"] else ""
+    value = _value(item["actual_value"], item["metric"])
+    measured = f", {value}" if item["metric"] and value else ""
     where = f"{_about(item)}{column}{partition}{measured}, {item['status'].lower()}"
     return item["id"], minute(item["detected_at"]), f"{item['severity'].lower()} {item['type']}\n{where}"
 
@@ -105,8 +106,8 @@ def _show(found: dict[str, Any]) -> None:
         ("partition", found["partition_key"]),
         ("job", f"{job['namespace']}/{job['name']}" if job else found["job_name"]),
         ("run", found["run_id"]),
-        ("measured", _value(found["actual_value"])),
-        ("expected", _band(found["expected_value"])),
+        ("measured", _value(found["actual_value"], found["metric"])),
+        ("expected", _band(found["expected_value"], found["metric"])),
         ("off by", _score(found["deviation_score"])),
         ("observed", moment(found["observed_at"])),
         ("found", f"{moment(found['detected_at'])} by the {found['source']}"),
@@ -123,15 +124,28 @@ def _wrapped(text: str, indent: int) -> str:
     return f"\n{' ' * indent}".join(lines)
 
 
-def _value(told: dict[str, Any] | None) -> str:
+def _value(told: dict[str, Any] | None, metric: str | None) -> str:
     known = {name: each for name, each in (told or {}).items() if each is not None}
     value = known.get("value")
-    return f"{value:,.6g}" if isinstance(value, int | float) else ", ".join(f"{k} {v}" for k, v in known.items())
+    if isinstance(value, int | float):
+        return _amount(value, metric)
+    return ", ".join(f"{name} {each}" for name, each in known.items())
 
 
-def _band(told: dict[str, Any] | None) -> str:
+def _band(told: dict[str, Any] | None, metric: str | None) -> str:
     low, high = (told or {}).get("low"), (told or {}).get("high")
-    return f"{low:,.6g} to {high:,.6g}" if low is not None and high is not None else _value(told)
+    if low is None or high is None:
+        return _value(told, metric)
+    return f"{_amount(low, metric)} to {_amount(high, metric)}"
+
+
+def _amount(value: float, metric: str | None) -> str:
+    """A value as sentences say it; of what is not known to us, as it is."""
+    from headgate.domain.amount import amount
+    from headgate.domain.verdict import Metric
+
+    known = {each.value: each for each in Metric}.get(metric or "")
+    return f"{value:,.6g}" if known is None else amount(known, value)
 
 
 def _score(score: float | None) -> str:

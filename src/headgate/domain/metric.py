@@ -28,6 +28,33 @@ def most_telling(measured: Collection[str]) -> Direction | None:
     return next((direction for direction in _TELLING if direction in measured), None)
 
 
+def null_share(figures: object, rows: float | None) -> float | None:
+    """Which share of a column of a profile is NULL; None if it does not say.
+
+    Where a profile does not say how many rows it looked at, these are the values of the column, of which there are
+    `count`, and the NULLs beside them. How many rows its run wrote does not count: these may have been added to many.
+
+    >>> null_share({"nullCount": 5}, 100), null_share({"nullCount": 20, "count": 980}, None), null_share({}, 100)
+    (0.05, 0.02, None)
+    """
+    nulls, values = _amount(figures, "nullCount"), _amount(figures, "count")
+    if nulls is None:
+        return None
+    looked_at = nulls + values if rows is None and values is not None else rows
+    # More nulls than rows are a mistake of the producer's.
+    return min(nulls / looked_at, 1.0) if looked_at else None
+
+
+def distinct_count(figures: object) -> float | None:
+    """How many different values a column of a profile has; None if it does not say."""
+    return _amount(figures, "distinctCount")
+
+
+def _amount(figures: object, name: str) -> float | None:
+    told = figures.get(name) if isinstance(figures, dict) else None
+    return float(told) if isinstance(told, int | float) and not isinstance(told, bool) and told >= 0 else None
+
+
 def mean(values: Sequence[float]) -> float | None:
     return math.fsum(values) / len(values) if values else None
 

@@ -176,7 +176,7 @@ class Verdict:
     @property
     def is_outside(self) -> bool:
         """Whether the point stays out of the baseline: what to keep as `is_anomalous` of the stored point."""
-        return self.state in (State.anomalous, State.new_level)
+        return self.state in (State.anomalous, State.new_level, State.expected)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""

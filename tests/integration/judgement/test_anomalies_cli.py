@@ -13,6 +13,8 @@ import pytest
 
 from headgate.cli import anomalies
 from headgate.client import HeadgateClient
+from headgate.domain.band import judge
+from headgate.domain.verdict import Metric, Point
 from headgate.errors import NotFound
 from headgate.server.anomalies import jobs
 from headgate.server.db.pool import Database
@@ -77,7 +79,39 @@ def test_a_list_tells_partitions_and_columns_apart() -> None:
     where = {"dataset": {"display_name": "orders"}, "job": None, "column": "amount", "partition_key": "country=DE"}
     found = {"actual_value": {"value": 0.25}, "detected_at": "2026-03-02T06:00:00Z"}
     (_, _, what) = anomalies._row(item | where | found)
-    assert what == "warning NullShareSpike\norders.amount [country=DE], 0.25, open"
+    assert what == "warning NullShareSpike\norders.amount [country=DE], 25 %, open"
+
+
+@pytest.mark.parametrize(
+    ("metric", "usual", "value", "shown"),
+    [
+        (Metric.duration_ms, 120_000, 3_600_000, "60 min"),
+        (Metric.byte_size, 1_000_000, 240_000, "240 kB"),
+        (Metric.byte_size, 1_000_000, 24_100_000_000, "24.1 GB"),
+        (Metric.null_share, 0.01, 0.987, "98.7 %"),
+        (Metric.row_count, 1000, 12, "12"),
+        (Metric.distinct_count, 1000, 1_234_567, "1,234,567"),
+    ],
+)
+def test_values_are_shown_as_the_sentences_say_them(metric: Metric, usual: float, value: float, shown: str) -> None:
+    points = [Point(NOW - timedelta(days=back), usual) for back in range(9, 0, -1)]
+    verdict = judge(metric, points, NOW, value)
+    assert f"{shown} " in verdict.reason
+    item = {
+        "id": "1", "type": "Any", "severity": "WARNING", "status": "OPEN", "metric": metric.value, "column": None,
+        "dataset": {"display_name": "orders"}, "job": None, "partition_key": None, "actual_value": {"value": value},
+        "detected_at": "2026-03-02T06:00:00Z",
+    }  # fmt: skip
+    assert anomalies._row(item)[2] == f"warning Any\norders, {shown}, open"
+    low, high = anomalies._band({"low": usual, "high": value}, metric.value).split(" to ")
+    assert high == shown
+    assert f"mean of {low}" in verdict.reason
+
+
+@pytest.mark.parametrize("metric", [None, "mood"])
+def test_values_of_what_nobody_knows_the_unit_of_are_shown_as_they_are(metric: str | None) -> None:
+    assert anomalies._value({"value": 1234.5}, metric) == "1,234.5"
+    assert anomalies._value({"value": "high", "limit": None}, metric) == "value high"
 
 
 def test_an_empty_list_says_so(ask: Ask) -> None:

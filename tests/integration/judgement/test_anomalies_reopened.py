@@ -66,3 +66,16 @@ async def test_what_a_person_opens_again_stays_open_though_its_end_is_being_look
     assert found["status"] == "OPEN"
     assert "headgate" not in {change["by"] for change in found["changes"]}
     assert (await shop.incident())["status"] == "open"
+
+
+async def test_the_incident_of_a_run_that_is_measured_as_odd_once_more_is_open_again(shop: Shop) -> None:
+    anomaly = await an_odd_one(shop)
+    for seconds, rows in ((5, 1000), (9, 90)):
+        again = wrote("load", 8 * DAY + seconds, "marts.orders", run=anomaly["run_id"], rows=rows)
+        await shop.send_and_work(*again[-1:])
+        if rows == 1000:
+            assert (await shop.incident())["status"] == "resolved"
+
+    found = (await shop.tenant.client.get(f"/api/v1/anomalies/{anomaly['id']}")).json()
+    assert (found["status"] in ("OPEN", "ALERTED"), found["actual_value"]) == (True, {"value": 90.0})
+    assert (await shop.incident())["status"] == "open"

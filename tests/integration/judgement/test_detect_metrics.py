@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from datetime import timedelta
 from typing import Any
@@ -14,6 +15,8 @@ from tests.support.anomalies import NOW, Judging, a_load, a_profile, days_ago, s
 from tests.support.events import PRODUCER, SCHEMA_URL, Json, a_dataset, a_facet, a_run_id
 
 USUAL = [1000, 1010, 990, 1005, 995, 1002, 998]
+# By how much each further event of a run is later.
+LATER = itertools.count(1)
 
 
 async def test_a_value_far_below_what_is_usual_is_an_anomaly_with_its_band_and_a_reason(judging: Judging) -> None:
@@ -296,6 +299,65 @@ async def test_a_run_that_is_measured_again_takes_back_what_was_told_of_it(judgi
     assert await judging.outside(run) == []
 
 
+async def measured_again(judging: Judging, run: str, *rows: int) -> dict[str, Any]:
+    """The anomaly of a run that said so many rows in further events, each of them judged."""
+    for count in rows:
+        await judging.sent(a_load(NOW + timedelta(milliseconds=next(LATER)), count, run=run))
+        await judging.work()
+    (found,) = await judging.anomalies()
+    return found
+
+
+@pytest.mark.parametrize("rows", [3, 12], ids=["another value", "the same value"])
+async def test_what_was_taken_back_is_open_again_when_the_run_is_measured_as_odd_as_before(
+    judging: Judging, rows: int
+) -> None:
+    run = await judging.series([*USUAL, 12])
+    first = await measured_again(judging, run, 1000)
+    assert (first["status"], first["resolved_by"]) == ("RESOLVED", "headgate")
+
+    again = await measured_again(judging, run, rows)
+
+    assert again["id"] == first["id"]
+    assert (again["status"], again["actual_value"]) == ("OPEN", {"value": rows})
+    assert (again["resolved_at"], again["resolved_by"], again["resolution_notes"]) == (None, None, None)
+    assert [(change["by"], change["to"]) for change in again["changes"]] == [
+        ("headgate", "RESOLVED"), ("headgate", "OPEN"),
+    ]  # fmt: skip
+    tasks = [task for task in await judging.tasks("CORRELATE") if task["resource_type"] == "ANOMALY"]
+    assert [task["resource_id"] for task in tasks] == [str(first["id"])] * 2
+    assert (await judging.verdicts(run))["row_count"]["state"] == "anomalous"
+
+
+@pytest.mark.parametrize("status", ["RESOLVED", "FALSE_POSITIVE"])
+async def test_what_a_person_has_closed_stays_closed_when_the_run_is_measured_again(
+    judging: Judging, status: str
+) -> None:
+    run = await judging.series([*USUAL, 12])
+    (found,) = await judging.anomalies()
+    path = f"/api/v1/anomalies/{found['id']}"
+    assert (await judging.tenant.client.patch(path, json={"status": status})).status_code == 200
+
+    found = await measured_again(judging, run, 1000, 3)
+
+    assert found["status"] == status
+    assert found["resolved_at"] is not None
+
+
+async def test_what_was_resolved_for_another_reason_stays_so_when_the_run_is_measured_again(judging: Judging) -> None:
+    run = await judging.series([*USUAL, 12])
+    await judging.db.execute(
+        """UPDATE anomalies SET status = 'RESOLVED', resolved_by = 'headgate', resolved_at = now()
+            WHERE organization_id = $1""",
+        judging.organization_id,
+    )
+
+    found = await measured_again(judging, run, 3)
+
+    assert (found["status"], found["resolved_by"], found["actual_value"]) == ("RESOLVED", "headgate", {"value": 3.0})
+    assert found["resolved_at"] is not None
+
+
 async def test_what_is_measured_by_no_run_is_judged_by_dataset(judging: Judging) -> None:
     for back, rows in enumerate([*USUAL, 12]):
         dataset = a_dataset("t", facets={"dataQualityMetrics": a_facet(rowCount=rows)})
@@ -366,6 +428,25 @@ async def test_nulls_and_distinct_values_are_judged_by_column(judging: Judging) 
     assert verdicts["null_share:email"]["value"] == 0.7
     assert verdicts["null_share:id"]["state"] == "normal"
     assert sorted(await judging.outside(run)) == ["distinct_count:email", "null_share:email"]
+
+
+async def test_nulls_of_a_profile_that_does_not_say_how_many_rows_it_saw_are_a_share_of_its_values(
+    judging: Judging,
+) -> None:
+    def looked_at(nulls: int) -> Json:
+        columns = {"email": {"nullCount": nulls, "count": 1000 - nulls}, "id": {"nullCount": 0}}
+        return {"dataQualityMetrics": a_facet(columnMetrics=columns)}
+
+    for back in range(8, 0, -1):
+        await judging.detect(await judging.sent(a_load(days_ago(back), 1000, facets=looked_at(20 + back % 3))))
+    run = await judging.sent(a_load(NOW, 1000, facets=looked_at(990)))
+    await judging.detect(run)
+
+    (found,) = await judging.anomalies()
+    assert (found["anomaly_type"], found["column_name"], found["severity"]) == ("NullShareSpike", "email", "CRITICAL")
+    verdicts = await judging.verdicts(run)
+    assert verdicts["null_share:email"]["value"] == 0.99
+    assert "null_share:id" not in verdicts
 
 
 @pytest.mark.parametrize(

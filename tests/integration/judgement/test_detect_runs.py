@@ -8,7 +8,7 @@ import pytest
 
 from headgate.pipelines.record import Status
 from tests.support.anomalies import NOW, Judging, a_load, days_ago, spelled
-from tests.support.events import Json, a_dataset, a_run_id, an_event, with_schema
+from tests.support.events import Json, a_dataset, a_facet, a_run_id, an_event, with_schema
 from tests.support.pipeline_events import a_run
 
 
@@ -213,6 +213,47 @@ async def test_what_came_long_ago_and_is_taken_away_again_is_a_change_of_its_own
         await judging.work()
 
     assert [each[:2] for each in await ends(judging)] == [("WARNING", "RESOLVED"), ("CRITICAL", "OPEN")]
+
+
+async def arrived(judging: Judging, *columns: tuple[int, tuple[str, ...]]) -> None:
+    """Schemas by how many days ago they were seen, each judged before the next is heard of."""
+    for back, names in columns:
+        dataset = a_dataset("orders", facets=with_schema(*names))
+        await judging.sent(an_event(time=spelled(days_ago(back)), outputs=[dataset]))
+        await judging.work()
+
+
+async def test_a_change_is_told_though_what_was_before_is_heard_of_later(judging: Judging) -> None:
+    await arrived(judging, (1, ("id", "email")))
+    assert await judging.anomalies() == []
+
+    await arrived(judging, (3, ("id", "email", "amount")), (4, ("id", "email", "amount")))
+
+    (found,) = await judging.anomalies()
+    assert (found["anomaly_type"], found["severity"], found["status"]) == ("SchemaChange", "CRITICAL", "OPEN")
+    assert found["metadata"]["removed"] == ["amount"]
+    assert found["observed_at"] == days_ago(1)
+    assert found["run_id"] is not None
+
+
+async def test_a_change_that_is_heard_of_later_and_undone_by_then_is_not_told(judging: Judging) -> None:
+    await arrived(judging, (2, ("id",)), (1, ("id", "email")))
+    assert [each[:2] for each in await ends(judging)] == [("WARNING", "OPEN")]
+
+    await arrived(judging, (3, ("id", "email")))
+
+    assert [each[:2] for each in await ends(judging)] == [("WARNING", "OPEN")]
+
+
+async def test_another_name_of_a_type_that_is_heard_of_later_is_no_change(judging: Judging) -> None:
+    for back, type_ in ((1, "int"), (3, "integer")):
+        dataset = a_dataset("orders", facets={"schema": a_facet(fields=[{"name": "id", "type": type_}])})
+        await judging.sent(an_event(time=spelled(days_ago(back)), outputs=[dataset]))
+        await judging.work()
+
+    versions = await judging.rows("SELECT change_type FROM schema_versions WHERE organization_id = $1")
+    assert len(versions) == 2
+    assert await judging.anomalies() == []
 
 
 async def test_two_changes_by_one_run_are_two(judging: Judging) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -14,7 +15,9 @@ from headgate.server.incidents import jobs as incidents
 from headgate.server.queue import Batch
 from headgate.server.worker import Worker
 from tests.support.anomalies import Judging, a_load, spelled
-from tests.support.events import Json, a_dataset, a_facet, an_event
+from tests.support.events import Json, a_dataset, a_facet, a_run_id, an_event
+
+RUN = a_run_id()
 
 
 def now() -> datetime:
@@ -121,8 +124,130 @@ async def test_what_was_never_written_is_as_old_as_it_is_known(judging: Judging)
 
     await judging.watch()
 
-    assert "FreshnessMissed" in await judging.types()
+    (found,) = await judging.anomalies(anomaly_type="FreshnessMissed")
+    assert found["description"].startswith("it was never written since it is known, for 30 hours, since ")
+    assert found["description"].endswith("; its SLA is 24 hours")
+    assert found["actual_value"]["last_write_at"] is None
+    assert datetime.fromisoformat(found["actual_value"]["known_since"]) < ago(hours=29)
     assert (await freshness(judging))["last_updated"] is None
+
+
+async def test_what_was_never_written_is_not_missed_any_more_when_less_is_asked_and_again_when_more_is(
+    judging: Judging,
+) -> None:
+    await judging.sent(a_load(ago(hours=30), state="START"))
+    await put(judging, 24)
+    await judging.watch()
+
+    await put(judging, 1)
+    await judging.watch()
+    assert [row["status"] for row in await judging.anomalies(anomaly_type="FreshnessMissed")] == ["OPEN"]
+    await put(judging, 48)
+    await judging.watch()
+    (found,) = await judging.anomalies(anomaly_type="FreshnessMissed")
+    assert (found["status"], found["resolution_notes"]) == (
+        "RESOLVED", "its SLA is 48 hours now, and it is not known for longer",
+    )  # fmt: skip
+    await put(judging, 24)
+    await judging.watch()
+    first, again = await judging.anomalies(anomaly_type="FreshnessMissed")
+    assert (first["status"], again["status"]) == ("RESOLVED", "OPEN")
+    assert again["observed_at"] > ago(minutes=5)
+
+
+async def test_a_first_write_that_is_heard_of_late_ends_the_lapse(judging: Judging) -> None:
+    await judging.sent(a_load(ago(hours=30), state="START", run=RUN))
+    await put(judging, 24)
+    await judging.watch()
+    worker = Worker(judging.database, [kind for kind in (*jobs.KINDS, *incidents.KINDS) if kind.every_s is None])
+    await worker.drain()
+
+    await judging.sent(a_load(ago(hours=29), run=RUN))
+    await worker.drain()
+
+    (found,) = await judging.anomalies(anomaly_type="FreshnessMissed")
+    assert found["status"] == "RESOLVED"
+    assert "heard of late" in found["resolution_notes"]
+
+
+async def test_an_sla_of_one_hour_is_said_as_one(judging: Judging) -> None:
+    await written(judging, ago(minutes=50))
+    await put(judging, 0.5)
+    await judging.watch()
+    await put(judging, 1)
+    await judging.watch()
+
+    (found,) = await judging.anomalies()
+    assert found["resolution_notes"] == "its SLA is 1 hour now, and the last write is not older"
+
+
+async def copied(judging: Judging, count: int, step: timedelta) -> None:
+    """The only run so far, so many times more, each a while after the one before."""
+    await judging.db.execute(
+        """INSERT INTO job_runs (organization_id, run_id, job_id, job_ids, state, started_at, complete_at,
+                                 last_event_at, output_ids, producer)
+           SELECT $1, gen_random_uuid(), r.job_id, r.job_ids, 'COMPLETE', t.at, t.at, t.at, r.output_ids, r.producer
+             FROM job_runs r
+            CROSS JOIN generate_series(1, $3) i
+            CROSS JOIN LATERAL (SELECT r.complete_at + i * $2::interval
+                                       + abs(hashint4(i)) % 600 * interval '0.1 seconds' AS at) t
+            WHERE r.organization_id = $1""",
+        judging.organization_id,
+        step,
+        count,
+    )
+
+
+async def writes_of(judging: Judging) -> list[datetime]:
+    dataset_id = await judging.dataset_id()
+    return list(await judging.db.fetchval("SELECT latest_writes($1, $2)", judging.organization_id, dataset_id))
+
+
+@pytest.mark.parametrize("minutes", [1, 5, 15, 25])
+async def test_what_is_written_every_few_minutes_has_a_rhythm(judging: Judging, minutes: int) -> None:
+    first, step = ago(days=20), timedelta(minutes=minutes)
+    await written(judging, first)
+    await copied(judging, int(timedelta(days=18) / step), step)
+
+    known = await freshness(judging)
+
+    last = datetime.fromisoformat(known["last_updated"])
+    assert abs(last - first - timedelta(days=18)) < step + timedelta(minutes=1)
+    assert known["expected_from"] == "rhythm"
+    assert timedelta(hours=1) < datetime.fromisoformat(known["expected_by"]) - last < timedelta(hours=3)
+    assert len(await writes_of(judging)) <= 1000
+
+
+@pytest.mark.parametrize(("minutes", "days"), [(35, 40), (60, 120), (1440, 60)], ids=str)
+async def test_of_what_is_written_less_often_each_of_the_latest_writes_counts(
+    judging: Judging, minutes: int, days: int
+) -> None:
+    step = timedelta(minutes=minutes)
+    await written(judging, ago(days=days))
+    await copied(judging, int(timedelta(days=days - 1) / step), step)
+
+    writes = await writes_of(judging)
+
+    assert len(writes) == min(1000, 1 + int(timedelta(days=days - 1) / step))
+    gaps = [after - at for at, after in pairwise(writes)]
+    assert max(abs(gap - step) for gap in gaps) <= timedelta(minutes=1)
+
+
+async def test_a_backfill_is_no_rhythm(judging: Judging) -> None:
+    await judging.watch()
+    last = ago(hours=3, minutes=30)
+    for days in range(29, -1, -1):
+        await written(judging, last - timedelta(days=days))
+    for minute in range(90):
+        await written(judging, last + timedelta(minutes=90 + minute))
+
+    await judging.watch()
+    await judging.watch(now() + timedelta(hours=18))
+
+    assert await judging.anomalies() == []
+    known = await freshness(judging)
+    assert known["expected_from"] == "rhythm"
+    assert datetime.fromisoformat(known["expected_by"]) > last + timedelta(days=1)
 
 
 async def test_a_rhythm_is_learnt_and_a_missing_write_is_a_warning(judging: Judging) -> None:

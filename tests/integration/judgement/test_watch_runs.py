@@ -46,9 +46,27 @@ async def test_a_run_that_goes_on_after_almost_all_before_it_ended_is_stuck(judg
     (found,) = await judging.anomalies()
     assert (found["anomaly_type"], found["severity"], str(found["run_id"])) == ("StuckRun", "WARNING", run)
     assert (found["job_name"], found["dataset"], found["metric"]) == ("load", "orders", None)
-    assert "load" in found["description"]
+    assert found["description"].startswith("the run of load has not ended: it should have by ")
+    assert found["description"].endswith(" UTC, as almost all before it would have")
     tasks = [task["resource_id"] for task in await judging.tasks("CORRELATE")]
     assert tasks == [str(found["id"])]
+
+
+@pytest.mark.parametrize("count", [0, 4])
+async def test_a_run_of_a_job_with_few_before_it_is_stuck_after_a_day_and_says_by_which_rule(
+    judging: Judging, count: int
+) -> None:
+    await a_past(judging, count=count)
+    await started(judging, now())
+
+    await judging.watch(now() + timedelta(hours=23))
+    assert await judging.anomalies() == []
+    await judging.watch(now() + timedelta(hours=25))
+
+    (found,) = await judging.anomalies()
+    assert found["description"].endswith(
+        " UTC, 24 hours after it began, which counts while fewer than 5 completed runs of its job are known"
+    )
 
 
 async def a_bare_start(judging: Judging) -> str:

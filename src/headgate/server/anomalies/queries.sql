@@ -50,7 +50,7 @@ UPDATE dataset_metrics m
    AND m.measured_at = $3
    AND m.run_id = $4
    AND m.partition_key = $5
-   AND (NOT $7 OR m.verdicts -> $6 ->> 'state' IN ('anomalous', 'new_level'));
+   AND (NOT $7 OR m.verdicts -> $6 ->> 'state' IN ('anomalous', 'new_level', 'expected'));
 
 -- name: set_run_outside
 -- The same for what was judged of a run itself.
@@ -59,7 +59,7 @@ UPDATE job_runs r
                         ELSE array_remove(r.anomalous, $3) END
  WHERE r.organization_id = $1
    AND r.run_id = $2
-   AND (NOT $4 OR r.verdicts -> $3 ->> 'state' IN ('anomalous', 'new_level'));
+   AND (NOT $4 OR r.verdicts -> $3 ->> 'state' IN ('anomalous', 'new_level', 'expected'));
 
 -- name: count_anomalies
 -- How many were found since a time, by day, type, severity and status.

@@ -195,8 +195,12 @@ async def _place_late(context: Context, row: Content) -> None:
     change = diff(before.fields, schema.fields) if before else INITIAL
     inserted = _insert_row(dataset_id, version, change, row)
     await conn.execute(Q.insert_schema_versions, organization_id, *[[value] for value in inserted])
-    await _redescribe(context, dataset_id, following, diff(schema.fields, following.fields))
+    told = diff(schema.fields, following.fields)
+    await _redescribe(context, dataset_id, following, told)
     await conn.execute(Q.renumber_schema_versions, organization_id, dataset_id)
+    # What was the first and is a change now has not been told; one that another has followed since is over.
+    if before is None and following is history[-1] and not told.is_respelling:
+        await context.follow_up([_follow_up(dataset_id, following, None)])
 
 
 async def _redescribe(context: Context, dataset_id: UUID, version: Version, change: Change) -> None:

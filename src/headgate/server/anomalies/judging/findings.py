@@ -54,7 +54,9 @@ async def keep_findings(conn: Connection, organization_id: UUID, findings: Itera
         return []
     kept = await conn.fetch(Q.upsert_anomalies, organization_id, *map(list, zip(*rows, strict=True)))
     new = [row["id"] for row in kept if row["is_new"]]
-    await enqueue(conn, organization_id, [correlation(anomaly_id) for anomaly_id in new])
+    again = [row["id"] for row in kept if row["is_again"]]
+    tasks = [*(correlation(anomaly_id) for anomaly_id in new), *(reopened(anomaly_id) for anomaly_id in again)]
+    await enqueue(conn, organization_id, tasks)
     return new
 
 
@@ -67,8 +69,17 @@ def correlation(anomaly_id: UUID) -> NewTask:
 
 def ended(anomaly_id: UUID, reason: str) -> NewTask:
     """The task that looks whether an incident is over with an anomaly that was resolved."""
+    return _anew(anomaly_id, "ended", reason)
+
+
+def reopened(anomaly_id: UUID) -> NewTask:
+    """The task that looks into an anomaly once more which was closed and is open again."""
+    return _anew(anomaly_id, "reopened")
+
+
+def _anew(anomaly_id: UUID, *why: str) -> NewTask:
     payload = {"kind": "anomaly", "anomaly_id": str(anomaly_id)}
-    key = content_hash("ended", anomaly_id, reason, uuid4())
+    key = content_hash(*why, anomaly_id, uuid4())
     return NewTask("CORRELATE", "ANOMALY", str(anomaly_id), key, payload=payload, priority=CORRELATE_PRIORITY)
 
 

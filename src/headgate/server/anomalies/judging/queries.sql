@@ -379,7 +379,7 @@ SELECT a.id, a.dataset_id, a.run_id, a.metric, a.column_name, a.partition_key, a
 SELECT store_verdicts($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
 
 -- name: upsert_anomalies
--- Keeps what was found; gives the ids of what is new or says something else now, and whether it is new.
+-- Keeps what was found; gives the ids of what is new or says something else now, and whether it is new or open again.
 INSERT INTO anomalies AS a (organization_id, dataset_id, job_uuid, run_id, anomaly_type, severity, metric, column_name,
                             partition_key, observed_at, expected_value, actual_value, deviation_score, job_id, job_name,
                             description, metadata, occasion, source)
@@ -401,11 +401,22 @@ ON CONFLICT (organization_id, coalesce(dataset_id, '00000000-0000-0000-0000-0000
        deviation_score = EXCLUDED.deviation_score,
        description = EXCLUDED.description,
        metadata = EXCLUDED.metadata,
+       -- What was withdrawn is so again; what anybody has closed for another reason stays closed.
+       status = CASE WHEN is_withdrawn(a) THEN 'OPEN' ELSE a.status END,
+       resolved_at = CASE WHEN NOT is_withdrawn(a) THEN a.resolved_at END,
+       resolved_by = CASE WHEN NOT is_withdrawn(a) THEN a.resolved_by END,
+       resolution_notes = CASE WHEN NOT is_withdrawn(a) THEN a.resolution_notes END,
+       changes = CASE WHEN is_withdrawn(a)
+                      THEN with_change(a.changes, 'headgate', a.status, 'OPEN',
+                                       'the run was measured again, and the value is out of the ordinary')
+                      ELSE a.changes END,
        updated_at = now()
  WHERE a.source = 'detector'
-   AND (a.severity, a.observed_at, a.actual_value, a.description) IS DISTINCT FROM
-       (EXCLUDED.severity, EXCLUDED.observed_at, EXCLUDED.actual_value, EXCLUDED.description)
-RETURNING a.id, a.xmax = 0 AS is_new;
+   AND (is_withdrawn(a)
+        OR (a.severity, a.observed_at, a.actual_value, a.description) IS DISTINCT FROM
+           (EXCLUDED.severity, EXCLUDED.observed_at, EXCLUDED.actual_value, EXCLUDED.description))
+RETURNING a.id, a.xmax = 0 AS is_new,
+          a.status = 'OPEN' AND coalesce((a.changes -> -1 ->> 'at')::timestamptz = now(), false) AS is_again;
 
 -- name: withdraw_anomalies
 -- Closes what was told of a value that has been measured again since, and is not out of the ordinary.
@@ -413,9 +424,8 @@ UPDATE anomalies a
    SET status = 'RESOLVED',
        resolved_at = now(),
        resolved_by = 'headgate',
-       resolution_notes = 'the run was measured again, and the value is not out of the ordinary',
-       changes = with_change(a.changes, 'headgate', a.status, 'RESOLVED',
-                             'the run was measured again, and the value is not out of the ordinary'),
+       resolution_notes = withdrawn_note(),
+       changes = with_change(a.changes, 'headgate', a.status, 'RESOLVED', withdrawn_note()),
        updated_at = now()
  WHERE a.organization_id = $1
    AND a.id = ANY ($2::uuid[])

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from headgate.domain.anomaly import Severity
+from headgate.domain.band import MAX_REACH_DAYS
 from headgate.domain.patterns import ALL, matches, specificity
 from headgate.domain.verdict import Mark, Policy
 from headgate.server.db.pool import Connection, Record
@@ -136,7 +137,7 @@ def widest(policies: Iterable[Policy]) -> int:
 
 def _horizon(rules: Sequence[Rule], since: datetime | None) -> datetime:
     """What was over by then says nothing of any value that is looked at; a day more, for what is said of a day."""
-    days = max(DEFAULT.window_days, widest(rule.policy for rule in rules)) + 1
+    days = max(MAX_REACH_DAYS, widest(rule.policy for rule in rules)) + 1
     try:
         return (since or datetime.now(UTC)) - timedelta(days=days)
     except OverflowError:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from headgate.domain.metric import MOST_COLUMNS
+from headgate.domain.metric import MOST_COLUMNS, distinct_count, null_share
 from headgate.domain.verdict import Metric, Point
 from headgate.server.db.pool import Record
 
@@ -27,7 +27,6 @@ _PROFILE_BYTES: Final = 20_000_000
 # A change by this share of what a constant series has been counts as much as one by the width of another.
 _LEAST: Final = 0.01
 _SEPARATOR: Final = "\x1f"
-_DISTINCT, _NULLS = "distinctCount", "nullCount"
 
 
 # The least and the most that was measured.
@@ -118,15 +117,7 @@ def decoded(columns: str | None) -> Mapping[str, Any]:
 
 
 def _of_column(metric: Metric, figures: Any, rows: int | None) -> float | None:
-    if not isinstance(figures, dict):
-        return None
-    told = figures.get(_NULLS if metric is Metric.null_share else _DISTINCT)
-    if isinstance(told, bool) or not isinstance(told, (int, float)) or told < 0:
-        return None
-    if metric is Metric.distinct_count:
-        return float(told)
-    # More nulls than rows are a mistake of the producer's.
-    return min(told / rows, 1.0) if rows else None
+    return null_share(figures, rows) if metric is Metric.null_share else distinct_count(figures)
 
 
 class Baseline:

@@ -139,18 +139,19 @@ UPDATE anomalies a
        -- If more is asked again, the same write is missing once more.
        occasion = concat(a.occasion, ' until ', now()),
        updated_at = now()
-  FROM unnest($2::uuid[], $3::timestamptz[], $4::text[]) AS u (dataset_id, last_write_at, reason)
+  FROM unnest($2::uuid[], $3::timestamptz[], $4::text[]) AS u (dataset_id, waits_since, reason)
  WHERE a.organization_id = $1
    AND a.dataset_id = u.dataset_id
    AND a.anomaly_type = 'FreshnessMissed'
    AND a.status IN ('OPEN', 'ACKNOWLEDGED', 'ALERTED')
    AND a.source = 'detector'
-   AND (a.actual_value ->> 'last_write_at')::timestamptz >= u.last_write_at
+   AND coalesce(a.actual_value ->> 'last_write_at', a.actual_value ->> 'known_since')::timestamptz >= u.waits_since
 RETURNING a.id, a.resolution_notes;
 
 -- name: list_not_missed
--- Of which of these datasets a write was not missing any more when less was asked, and the write before it.
-SELECT DISTINCT a.dataset_id, a.actual_value ->> 'last_write_at' AS last_write_at
+-- Of which of these datasets a write was not missing any more when less was asked, and since when it was waited for.
+SELECT DISTINCT a.dataset_id,
+       coalesce(a.actual_value ->> 'last_write_at', a.actual_value ->> 'known_since') AS waits_since
   FROM anomalies a
  WHERE a.organization_id = $1
    AND a.dataset_id = ANY ($2::uuid[])

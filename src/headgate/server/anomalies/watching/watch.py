@@ -11,8 +11,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from headgate.domain.anomaly import AnomalyType, Severity
-from headgate.domain.rhythm import Lateness, due_by, late
-from headgate.domain.stuck import NO_HISTORY, History, expected_end, next_look
+from headgate.domain.rhythm import Lateness, due_by, in_hours, late
+from headgate.domain.stuck import MIN_COMPLETED, NO_HISTORY, WITHOUT_HISTORY, History, expected_end, next_look
 from headgate.server.anomalies.judging.findings import Finding, ended, keep_findings
 from headgate.server.anomalies.judging.rules import FRESHNESS, STUCK, hold_names, load_rules
 from headgate.server.anomalies.watching.earlier import read_earlier
@@ -70,11 +70,12 @@ class Watch:
         later: dict[UUID, datetime] = {}
         found = []
         for row in rows:
-            due = _due(row, histories.get(row["job_id"], NO_HISTORY)) or self._look_again(row)
+            history = histories.get(row["job_id"], NO_HISTORY)
+            due = _due(row, history) or self._look_again(row)
             if due is not None and due > self._now:
                 later[row["run_id"]] = due
             elif due is not None and due >= row["created_at"] - _HISTORY:
-                finding = _stuck(row, due)
+                finding = _stuck(row, due, history)
                 if rules.policy(finding.dataset_id, STUCK).enabled:
                     found.append(finding)
         over = [row["run_id"] for row in rows if row["run_id"] not in later]
@@ -106,14 +107,17 @@ class Watch:
         return await self._since_asked(found)
 
     def _missed(self, row: Record) -> Finding | None:
-        lateness = None if row["is_gone"] else late(_writes(row), self._now, row["sla_hours"])
+        lateness = None if row["is_gone"] else self._lateness(row)
         if lateness is None or (row["sla_hours"] is None and lateness.expected_by < row["since"]):
             return None
         return _missed(row, lateness)
 
+    def _lateness(self, row: Record) -> Lateness | None:
+        return late(row["writes"] or (), self._now, row["sla_hours"], known_since=row["first_seen_at"])
+
     async def _end_missed(self, rows: Sequence[Record]) -> None:
         """Resolve what was told of datasets that nobody has written since: by what is asked now, it is not so."""
-        told = [(row["dataset_id"], max(_writes(row)), _why_not_missed(row)) for row in rows]
+        told = [(row["dataset_id"], _waits_since(row), _why_not_missed(row)) for row in rows]
         if not told:
             return
         closed = await self._fetch(Q.end_missed, *map(list, zip(*told, strict=True)))
@@ -123,7 +127,7 @@ class Watch:
     async def _since_asked(self, found: Sequence[Finding]) -> list[Finding]:
         """The same; what was not missing for a while, because less was asked, is so only now."""
         rows = await self._fetch(Q.list_not_missed, [each.dataset_id for each in found]) if found else ()
-        again = {(row["dataset_id"], row["last_write_at"]) for row in rows}
+        again = {(row["dataset_id"], row["waits_since"]) for row in rows}
         return [
             each._replace(observed_at=self._now) if (each.dataset_id, each.occasion) in again else each
             for each in found
@@ -142,10 +146,7 @@ class Watch:
         await self._conn.execute(Q.put_off_datasets, self._organization_id, ids, times)
 
     async def _set_staleness(self, rows: Sequence[Record]) -> None:
-        told = [
-            (row["dataset_id"], max(row["writes"] or (), default=None), late(_writes(row), self._now, row["sla_hours"]))
-            for row in rows
-        ]
+        told = [(row["dataset_id"], max(row["writes"] or (), default=None), self._lateness(row)) for row in rows]
         columns = [[each[0] for each in told], [each[1] for each in told], [each[2] is not None for each in told]]
         await self._conn.execute(Q.set_staleness, self._organization_id, *columns)
 
@@ -160,7 +161,7 @@ class Watch:
 
 def next_write(row: Record) -> datetime | None:
     """By when a dataset should be written next, whether that is past or not; None if nothing says so."""
-    return due_by(_writes(row), row["sla_hours"])
+    return due_by(row["writes"] or (), row["sla_hours"], known_since=row["first_seen_at"])
 
 
 def _due(row: Record, history: History) -> datetime | None:
@@ -173,18 +174,26 @@ def _is_streaming(row: Record) -> bool:
     return any((kind or "").upper() == "STREAMING" for kind in (row["processing_type"], row["job_processing_type"]))
 
 
-def _writes(row: Record) -> Sequence[datetime]:
-    """When it was written; what was never written is as old as we know it."""
-    return row["writes"] or [row["first_seen_at"]]
+def _waits_since(row: Record) -> datetime:
+    """The last write; what was never written is as old as we know it."""
+    found: datetime = max(row["writes"] or (row["first_seen_at"],))
+    return found
 
 
 def _why_not_missed(row: Record) -> str:
     if row["sla_hours"] is None:
         return "it has no SLA now, and by its rhythm no write is missing"
-    return f"its SLA is {row['sla_hours']:g} hours now, and the last write is not older"
+    age = "the last write is not older" if row["writes"] else "it is not known for longer"
+    return f"its SLA is {in_hours(row['sla_hours'])} now, and {age}"
 
 
-def _stuck(row: Record, due: datetime) -> Finding:
+def _stuck(row: Record, due: datetime, history: History) -> Finding:
+    rule = "as almost all before it would have"
+    if history.completed < MIN_COMPLETED:
+        rule = (
+            f"{in_hours(WITHOUT_HISTORY / timedelta(hours=1))} after it began, which counts while fewer than "
+            f"{MIN_COMPLETED} completed runs of its job are known"
+        )
     return Finding(
         dataset_id=row["output_id"],
         job_id=row["job_id"],
@@ -199,13 +208,12 @@ def _stuck(row: Record, due: datetime) -> Finding:
         actual={"state": row["state"], "started_at": row["started_at"].isoformat()},
         score=None,
         job_name=row["job_name"],
-        description=f"the run of {row['job_name']} has not ended: it should have by {due:%Y-%m-%d %H:%M} UTC, "
-        "as almost all before it would have",
+        description=f"the run of {row['job_name']} has not ended: it should have by {due:%Y-%m-%d %H:%M} UTC, {rule}",
     )
 
 
 def _missed(row: Record, lateness: Lateness) -> Finding:
-    last = lateness.last_write_at
+    last, since = lateness.last_write_at, _waits_since(row).isoformat()
     return Finding(
         dataset_id=row["dataset_id"],
         job_id=row["job_id"],
@@ -217,10 +225,10 @@ def _missed(row: Record, lateness: Lateness) -> Finding:
         partition_key="",
         observed_at=lateness.expected_by,
         expected={"written_by": lateness.expected_by.isoformat(), "sla_hours": row["sla_hours"]},
-        actual={"last_write_at": last.isoformat()},
+        actual={"last_write_at": since} if last else {"last_write_at": None, "known_since": since},
         score=None,
         job_name=row["job_name"],
         description=lateness.reason,
         metadata={"by": lateness.source},
-        occasion=last.isoformat(),
+        occasion=since,
     )

@@ -88,6 +88,19 @@ CREATE INDEX anomalies_job ON anomalies (organization_id, job_uuid, detected_at 
 CREATE INDEX anomalies_incident ON anomalies (organization_id, incident_id, detected_at DESC, id DESC)
   WHERE incident_id IS NOT NULL;
 
+-- Why an anomaly is closed that was told of a value which turned out to be another.
+CREATE FUNCTION withdrawn_note() RETURNS text
+  LANGUAGE sql IMMUTABLE PARALLEL SAFE
+  AS $$ SELECT 'the run was measured again, and the value is not out of the ordinary' $$;
+
+-- Whether an anomaly is closed because of that, and nobody has said anything of it since.
+CREATE FUNCTION is_withdrawn(p_anomaly anomalies) RETURNS boolean
+  LANGUAGE sql IMMUTABLE PARALLEL SAFE
+  AS $$
+    SELECT p_anomaly.status = 'RESOLVED'
+           AND (p_anomaly.resolved_by, p_anomaly.resolution_notes) IS NOT DISTINCT FROM ('headgate', withdrawn_note())
+  $$;
+
 CREATE TABLE detection_policies (
   organization_id  uuid NOT NULL REFERENCES organizations ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED,
   id               uuid NOT NULL DEFAULT gen_random_uuid(),
@@ -309,7 +322,58 @@ BEGIN
 END
 $$;
 
--- When a dataset was last written, oldest first, by the jobs that wrote it last; of jobs with very many runs the latest.
+-- When a job last wrote a dataset, by its latest runs. Of very many writes in some weeks, which a rhythm takes, the last
+-- of each hour is enough. Where the latest runs do not reach so far, one is looked for in each hour before.
+CREATE FUNCTION latest_writes_of(p_organization uuid, p_job uuid, p_dataset uuid) RETURNS SETOF timestamptz
+  LANGUAGE plpgsql STABLE
+  SET jit = off
+  AS $$
+BEGIN
+  RETURN QUERY
+    WITH latest AS MATERIALIZED (
+      SELECT y.started_at, y.at, y.is_write, max(y.started_at) OVER () AS last
+        FROM (SELECT x.started_at, written_at(x.ended_at, x.updated_at) AS at,
+                     x.state = 'COMPLETE' AND NOT x.is_test AND p_dataset = ANY (x.output_ids) AS is_write
+                FROM job_runs x
+               WHERE x.organization_id = p_organization AND x.job_id = p_job
+               ORDER BY x.started_at DESC
+               LIMIT 2500) y
+    ), span AS MATERIALIZED (
+      SELECT max(l.last) AS last,
+             count(*) FILTER (WHERE l.is_write AND l.started_at > l.last - interval '22 days') AS writes,
+             floor(extract(epoch FROM max(l.last) - min(l.started_at)) / 3600)::integer AS hours,
+             count(*) = 2500 AND min(l.started_at) > max(l.last) - interval '22 days' AS is_short
+        FROM latest l
+    )
+    (SELECT max(n.at)
+       FROM (SELECT l.at, CASE WHEN s.is_short OR s.writes > 1000
+                               THEN floor(extract(epoch FROM s.last - l.started_at) / 3600)
+                               ELSE - row_number() OVER () END AS place
+               FROM latest l
+              CROSS JOIN span s
+              WHERE l.is_write) n
+      GROUP BY n.place
+      ORDER BY 1 DESC
+      LIMIT 1000)
+    UNION ALL
+    SELECT w.at
+      FROM span s
+     CROSS JOIN generate_series(s.hours + 1, 22 * 24) AS h (place)
+     CROSS JOIN LATERAL (SELECT y.at
+                           FROM (SELECT written_at(x.ended_at, x.updated_at) AS at, x.state, x.is_test, x.output_ids
+                                   FROM job_runs x
+                                  WHERE x.organization_id = p_organization AND x.job_id = p_job
+                                    AND x.started_at > s.last - (h.place + 1) * interval '1 hour'
+                                    AND x.started_at <= s.last - h.place * interval '1 hour'
+                                  ORDER BY x.started_at DESC
+                                  LIMIT 20) y
+                          WHERE y.state = 'COMPLETE' AND NOT y.is_test AND p_dataset = ANY (y.output_ids)
+                          LIMIT 1) w
+     WHERE s.is_short;
+END
+$$;
+
+-- When a dataset was last written, oldest first, by the jobs that wrote it last.
 CREATE FUNCTION latest_writes(p_organization uuid, p_dataset uuid) RETURNS timestamptz[]
   LANGUAGE plpgsql STABLE
   AS $$
@@ -322,17 +386,7 @@ BEGIN
                           AND x.role = 'output'
                         ORDER BY x.last_seen_at DESC
                         LIMIT 3) p
-                CROSS JOIN LATERAL (SELECT written_at(y.ended_at, y.updated_at) AS at
-                                      FROM (SELECT x.ended_at, x.updated_at, x.state, x.output_ids, x.is_test
-                                              FROM job_runs x
-                                             WHERE x.organization_id = p_organization
-                                               AND x.job_id = p.job_id
-                                             ORDER BY x.started_at DESC
-                                             LIMIT 2500) y
-                                     WHERE y.state = 'COMPLETE'
-                                       AND NOT y.is_test
-                                       AND p_dataset = ANY (y.output_ids)
-                                     LIMIT 1000) r
+                CROSS JOIN LATERAL latest_writes_of(p_organization, p.job_id, p_dataset) AS r (at)
                 ORDER BY r.at);
 END
 $$;
@@ -563,7 +617,8 @@ BEGIN
   FOR signature IN
     SELECT p.oid::regprocedure
       FROM pg_proc p
-     WHERE p.pronamespace = 'headgate'::regnamespace AND p.proname IN ('store_verdicts', 'note_writes', 'latest_writes')
+     WHERE p.pronamespace = 'headgate'::regnamespace
+       AND p.proname IN ('store_verdicts', 'note_writes', 'latest_writes', 'latest_writes_of')
   LOOP
     FOREACH setting IN ARRAY ARRAY['seqscan', 'hashjoin', 'mergejoin', 'bitmapscan'] LOOP
       EXECUTE format('ALTER FUNCTION %s SET enable_%s = off', signature, setting);

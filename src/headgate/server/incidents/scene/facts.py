@@ -15,6 +15,7 @@ import msgspec
 
 from headgate.domain import evidence
 from headgate.domain.band import judge
+from headgate.domain.metric import null_share
 from headgate.domain.scene import Evidence, EvidenceKind
 from headgate.domain.verdict import Metric, Point, Verdict
 from headgate.server.db.pool import Connection, Record
@@ -334,11 +335,10 @@ def _figures(row: Record) -> Iterator[tuple[str, float]]:
     for name in (Metric.row_count, Metric.byte_size):
         if row[name] is not None:
             yield name, float(row[name])
-    rows = row["row_count"]
     for column, figures in _decoded(row["columns"]).items():
-        nulls = figures.get("nullCount") if isinstance(figures, dict) else None
-        if rows and isinstance(nulls, int | float):
-            yield f"{Metric.null_share}:{column}", nulls / rows
+        share = null_share(figures, row["row_count"])
+        if share is not None:
+            yield f"{Metric.null_share}:{column}", share
 
 
 def _decoded(text: str | None) -> Mapping[str, Any]:
