@@ -301,6 +301,65 @@ def _summer_time(chance: random.Random, series: Series) -> None:
         _add_at(series, at, value, is_wrong=day in wrong)
 
 
+def _lost_days(chance: random.Random, series: Series) -> None:
+    """A weekly season of which half or more is lost for five to nine days, and then is there again."""
+    shape, begin, left = _weekly(chance), chance.randint(40, 70), chance.uniform(0.2, 0.5)
+    lost = range(begin, begin + chance.randint(5, 9))
+    wrong = _places(chance, DAYS, 0.02) - set(lost)
+    series.uncounted.update(lost[1:])
+    for day in range(DAYS):
+        value = _either(chance, shape.usual(day), shape.noise) if day in wrong else shape.drawn(chance, day)
+        _add(series, day, round(value * left) if day in lost else value, is_wrong=day in wrong or day == begin)
+
+
+def _lost_hours(chance: random.Random, series: Series) -> None:
+    """A point an hour, with more by day, of which half or more is lost for five to twelve hours."""
+    level, height, noise = _level(chance), chance.uniform(0.3, 0.8), chance.uniform(0.02, 0.06)
+    begin, left = chance.randint(24 * 10, 24 * 14), chance.uniform(0.3, 0.5)
+    lost = range(begin, begin + chance.randint(5, 12))
+    wrong = {hour for hour in _places(chance, HOURS, 0.01) if hour >= 24 * KNOWN_DAYS} - set(lost)
+    series.uncounted.update(lost[1:])
+    for hour in range(HOURS):
+        usual = level * (1 + height * math.sin(hour / 24 * 2 * math.pi)) * (left if hour in lost else 1.0)
+        value = _either(chance, usual, noise) if hour in wrong else max(0.0, round(usual * chance.gauss(1, noise)))
+        _add_at(series, _BEGIN + timedelta(hours=hour), value, is_wrong=hour in wrong or hour == begin)
+
+
+def _quiet_nights(chance: random.Random, series: Series) -> None:
+    """A point an hour: next to nothing in six hours of the night, and little in the hours about them."""
+    level, night, noise = _level(chance), chance.uniform(0.01, 0.15), chance.uniform(0.03, 0.08)
+    wrong, begin = _places(chance, HOURS, 0.01), _BEGIN + timedelta(hours=chance.randint(0, 23))
+    for hour in range(HOURS):
+        at = begin + timedelta(hours=hour)
+        usual = level * (night if at.hour < 6 else 1.0 if 8 <= at.hour < 22 else 0.25)
+        is_wrong = hour in wrong and hour >= 24 * KNOWN_DAYS
+        value = _either(chance, usual, noise) if is_wrong else max(0.0, round(usual * chance.gauss(1, noise)))
+        _add_at(series, at, value, is_wrong=is_wrong)
+
+
+def _two_loads(chance: random.Random, series: Series) -> None:
+    """A large load in the morning that hardly scatters, and a small one in the evening that does."""
+    large, small = _level(chance) * 100, 10 ** chance.uniform(-3, -1)
+    noises, wrong = (chance.uniform(0.003, 0.02), chance.uniform(0.03, 0.15)), _places(chance, 2 * DAYS, 0.02)
+    for place in range(2 * DAYS):
+        usual, noise = large * (small if place % 2 else 1.0), noises[place % 2]
+        is_wrong = place in wrong and place >= 2 * KNOWN_DAYS
+        value = _either(chance, usual, noise) if is_wrong else max(0.0, round(usual * chance.gauss(1, noise)))
+        _add_at(series, _BEGIN + timedelta(hours=12 * place), value, is_wrong=is_wrong)
+
+
+def _backfill(chance: random.Random, series: Series) -> None:
+    """A weekly season, and one day on which weeks or months of older dates are loaded within hours."""
+    shape, loaded, older = _weekly(chance), chance.randint(25, 60), chance.randint(14, 120)
+    wrong, step = _places(chance, DAYS, 0.02), timedelta(hours=chance.uniform(1, 6)) / older
+    for day in range(DAYS):
+        value = _either(chance, shape.usual(day), shape.noise) if day in wrong else shape.drawn(chance, day)
+        _add(series, day, value, is_wrong=day in wrong)
+        for place in range(older if day == loaded else 0):
+            at = _BEGIN + timedelta(days=day, hours=6) + place * step
+            _add_at(series, at, shape.drawn(chance, place), is_wrong=False)
+
+
 def _add(series: Series, day: int, value: float, *, is_wrong: bool) -> None:
     _add_at(series, _BEGIN + timedelta(days=day), value, is_wrong=is_wrong)
 
@@ -338,6 +397,11 @@ FAMILIES: dict[str, Draw] = {
     "never null": _never_null,
     "once a week": _once_a_week,
     "summer time": _summer_time,
+    "lost days": _lost_days,
+    "lost hours": _lost_hours,
+    "quiet nights": _quiet_nights,
+    "two loads a day": _two_loads,
+    "backfill": _backfill,
 }
 
 

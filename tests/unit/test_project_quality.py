@@ -38,6 +38,30 @@ def test_the_same_assertion_in_two_places_is_one_result() -> None:
     assert len(results_of(facets=body, inputFacets=body)) == 1
 
 
+FAILS, PASSES = {"success": False}, {"success": True}
+WARNS, LEFT_OUT = {"success": False, "severity": "warn", "actual": "3"}, {"success": False}
+
+
+@pytest.mark.parametrize("is_reversed", [False, True], ids=["worst first", "worst last"])
+@pytest.mark.parametrize(
+    ("worse", "better", "event_type", "told"),
+    [
+        (FAILS, PASSES, "COMPLETE", ("failed", "error")),
+        (FAILS, WARNS, "COMPLETE", ("failed", "error")),
+        (WARNS, PASSES, "COMPLETE", ("failed", "warn")),
+        (WARNS, LEFT_OUT, "ABORT", ("failed", "warn")),
+        (LEFT_OUT, PASSES, "ABORT", ("skipped", "error")),
+    ],
+)
+def test_of_several_results_of_one_test_in_one_event_the_worst_counts(
+    worse: Json, better: Json, event_type: str, told: tuple[str, str], is_reversed: bool
+) -> None:
+    results = [{"assertion": "relationships", "column": "id", **each} for each in (worse, better)]
+    body = a_facet(assertions=results[::-1] if is_reversed else results)
+    (test,) = results_of(event_type=event_type, inputFacets={"dataQualityAssertions": body})
+    assert (test.status, test.severity) == told
+
+
 def test_a_start_has_no_results_yet() -> None:
     body = {"dataQualityAssertions": a_facet(assertions=[assertion()])}
     run = {"test": a_facet(tests=[{"name": "t", "status": "fail"}])}

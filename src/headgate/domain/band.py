@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from typing import Final, NamedTuple
 
+from headgate.domain.amount import amount as in_words
 from headgate.domain.anomaly import AnomalyType, Severity
 from headgate.domain.baseline import Learnt, has_lows, is_echo, learnt, level_run, pooled, was_let_in
 from headgate.domain.series import LARGEST, Dot, Factors, Fit, fit, spread, weekday_of, widened
@@ -136,7 +137,7 @@ class _Subject(NamedTuple):
     value: float
 
     def __str__(self) -> str:
-        amount = _amount(self.metric, self.value)
+        amount = in_words(self.metric, self.value)
         within = f" in {self.column!r}" if self.column else ""
         if self.metric in _MEASURES:
             return f"a {_MEASURES[self.metric]} of {amount}{within} is"
@@ -210,8 +211,8 @@ def judge(
     def floor(expected: float) -> float:
         return _floor(nature, expected, policy, _Sample.of(rows, window)).above
 
-    known = learnt(window, day, floor, is_seasonal=is_seasonal, zero_is_level=nature.zero_is_level)
-    dots = known.dots
+    known = learnt(window, day, number, floor, is_seasonal=is_seasonal, zero_is_level=nature.zero_is_level)
+    dots, is_seasonal = known.dots, is_seasonal and not known.is_burst
     if known.points < policy.min_points:
         days = MAX_REACH_DAYS if is_beyond else policy.window_days
         few = f"{_counted(len(dots), 'point')} in {_counted(days, 'day')}"
@@ -275,13 +276,13 @@ def _excuse(case: _Case, side: int) -> str | None:
     value, band = case.subject.value, case.band
     let_in = was_let_in(case.known, value, band.expected, case.policy.min_points)
     if let_in is not None:
-        amount, at = _amount(case.subject.metric, let_in[1]), _EPOCH + timedelta(days=let_in[0])
+        amount, at = in_words(case.subject.metric, let_in[1]), _EPOCH + timedelta(days=let_in[0])
         return f"{amount} of {at:%Y-%m-%d} were let through, so it is usual"
     if case.known.hours is not None and case.known.hours.is_beside(value, band.expected):
         return "an hour earlier or later that is usual"
     if band.fit.has_trend:
         # What was usual a week ago is not where a trend leads to.
-        before = _amount(case.subject.metric, case.known.dots[-1][1])
+        before = in_words(case.subject.metric, case.known.dots[-1][1])
         return f"the value before was {before}, so it is on its way there" if _is_on_its_way(case, side) else None
     is_usual = case.policy.seasonality == "auto" and is_echo(case.known.weeks, case.day, value, band.expected)
     return f"every {case.weekday} so far was like that, so it is usual" if is_usual else None
@@ -495,7 +496,7 @@ def _severity(case: _Case, side: int) -> Severity:
 def _reason(case: _Case, found: _Finding) -> str:
     subject, band = case.subject, case.band
     if found.side == 0:
-        low, high = _amount(subject.metric, band.low), _amount(subject.metric, band.high)
+        low, high = in_words(subject.metric, band.low), in_words(subject.metric, band.high)
         if not band.low <= subject.value <= band.high:
             return f"{subject} {_apart(case)}; by all points so far, whatever the time of day, it is usual"
         return f"{subject} within {low} to {high}, around {_usual(case)}{_left_out(case)}"
@@ -523,7 +524,7 @@ def _apart(case: _Case) -> str:
     band, score = case.band, case.band.score(case.subject.value)
     if case.policy.method == "percentile":
         end, side = (band.high, "above") if score >= 0 else (band.low, "below")
-        return f"{side} {_amount(case.subject.metric, end)}, where the band by percentiles around {_usual(case)} ends"
+        return f"{side} {in_words(case.subject.metric, end)}, where the band by percentiles around {_usual(case)} ends"
     scale = " on a logarithmic scale" if band.factors else ""
     return f"{abs(score):,.1f} standard deviations {'above' if score >= 0 else 'below'} {_usual(case)}{scale}"
 
@@ -535,7 +536,7 @@ def _left_out(case: _Case) -> str:
 
 
 def _usual(case: _Case) -> str:
-    amount, fitted, hours = _amount(case.subject.metric, case.band.expected), case.band.fit, case.known.hours
+    amount, fitted, hours = in_words(case.subject.metric, case.band.expected), case.band.fit, case.known.hours
     time = " at this time of day" if hours else ""
     if fitted.has_season and fitted.has_trend:
         return f"the {amount} that the trend leads to{time} on a {case.weekday}"
@@ -555,24 +556,6 @@ def _span(case: _Case) -> tuple[str, str]:
         return str(case.policy.window_days), "day"
     unit, size = next(((unit, size) for unit, size in _UNITS if days >= 2 * size), _UNITS[-1])
     return str(max(1, round(days / size))), unit
-
-
-def _amount(metric: Metric, value: float) -> str:
-    if metric is Metric.byte_size:
-        return _scaled(value, ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "bytes")))
-    if metric is Metric.duration_ms:
-        return _scaled(value, ((7.2e6, "h", 3.6e6), (1.2e5, "min", 6e4), (1e3, "s"), (1, "ms")))
-    if metric is Metric.null_share:
-        return f"{float(f'{100 * value:.3g}'):g} %"
-    if abs(value) >= 1e18:
-        return f"{value:.3g}"
-    return f"{value:,.0f}" if value == int(value) or abs(value) >= 100 else f"{value:,.1f}"
-
-
-def _scaled(value: float, units: Sequence[tuple[float, str] | tuple[float, str, float]]) -> str:
-    unit = next((each for each in units if abs(value) >= each[0]), units[-1])
-    scaled = value / unit[-1] if len(unit) == 3 else value / unit[0]
-    return f"{scaled:,.1f}".removesuffix(".0") + f" {unit[1]}"
 
 
 def _counted(count: int, noun: str) -> str:

@@ -9,19 +9,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from operator import itemgetter, mul
+from operator import itemgetter, mul, sub
 from typing import Final, NamedTuple
 
+from headgate.domain.level import LEVEL_RUN, Clock, direction, level_days, newest_level, part
 from headgate.domain.metric import mean
 from headgate.domain.series import Dot, Fit, around, phase
 
-# A level has changed if so many in a row are on one side, over so many days: hours of an outage are no level.
-LEVEL_RUN: Final = 5
-LEVEL_DAYS: Final = 3.0
-# Of several points a day some hours are enough, but for what is next to nothing: that may be an outage for a day.
-_LEVEL_HOURS: Final = 3 / 24
-_OUTAGE_DAYS: Final = 1.0
-_NEXT_TO_NOTHING: Final = 0.25
 _NEAR: Final = 0.25
 # A day of the last week that was told to be wrong, and one with nothing at all, may have been as wrong as this one.
 _MIN_ECHOES: Final = 2
@@ -46,8 +40,13 @@ _MIN_HOURS_EXPLAIN: Final = 0.15
 _HOUR_PARTS: Final = 12
 _ENOUGH: Final = 12
 _LOWEST: Final = 0.1
+_SMALL: Final = 0.25
 # With fewer days of several points each, a weekend has not been seen: the rule over all points has to agree.
 _A_WEEK: Final = 8
+# So many points within so many days are a burst, where other days have one.
+_MIN_BURST: Final = 5
+_BURST_DAYS: Final = 0.5
+_ABOUT_AS_MUCH: Final = (0.75, 1.5)
 # Before two of each are seen, a weekday may have so many times as much as others, or as little.
 _TWO_WEEKS: Final = 14
 _WEEKDAY_FACTOR: Final = 10.0
@@ -66,7 +65,7 @@ class Hours(NamedTuple):
     free: int
 
     def at(self, day: float) -> float:
-        return self.means[_part(day, self.day, len(self.means))]
+        return self.means[part(day, self.day, len(self.means))]
 
     def is_beside(self, value: float, expected: float) -> bool:
         """Whether a value is what is usual an hour earlier or later: clocks are changed, and so are working hours."""
@@ -98,7 +97,7 @@ class Learnt(NamedTuple):
 
     `weeks` are points of the same time of day, by which weekdays are told. `wild` are far from all others and left out;
     `hours` are known where the points to learn from are those of one time of day. `plain` is there while several points
-    a day are known for less than a week.
+    a day are known for less than a week. `is_burst` if the point in question comes with many others at once.
     """
 
     dots: Sequence[Dot]
@@ -110,6 +109,7 @@ class Learnt(NamedTuple):
     wild: Sequence[Dot] = ()
     hours: Hours | None = None
     plain: Plain | None = None
+    is_burst: bool = False
 
     @property
     def points(self) -> int:
@@ -121,45 +121,99 @@ Floor = Callable[[float], float]
 
 
 def learnt(
-    dots: Sequence[Dot], day: float, floor: Floor, *, is_seasonal: bool = True, zero_is_level: bool = True
+    dots: Sequence[Dot],
+    day: float,
+    value: float,
+    floor: Floor,
+    *,
+    is_seasonal: bool = True,
+    zero_is_level: bool = True,
 ) -> Learnt:
     """From the newest level on, the points that were not outside, and those of weekdays or hours that are always so.
 
     Nothing at all is a level only where `zero_is_level` says so; else it is taken for an outage, however long. `floor`
-    is the least standard deviation that is believed of a mean.
+    is the least standard deviation that is believed of a mean. The value in question says whether a level is left.
     """
-    is_crowded = len(dots) >= max(_SEVERAL * (dots[-1][0] - dots[0][0]), _MIN_FOR_SEVERAL) if dots else False
+    dots, is_burst = _without_bursts(dots, day)
+    is_seasonal, is_crowded = is_seasonal and not is_burst, _has_several(dots)
     origin = float(math.floor(day)) if is_crowded else around(day)
+    clock = Clock(day, _parts(dots), is_crowded) if is_crowded else Clock(day)
     kept = level = dots
     streak: Sequence[Dot] = ()
     outside: Sequence[Dot] = ()
     if any(map(itemgetter(2), dots)):
-        begin, end = _newest_level(dots, is_crowded=is_crowded, zero_is_level=zero_is_level)
-        within = [dot for dot in dots[begin:end] if zero_is_level or dot[1] != 0 or not dot[2]]
-        kept = within + [dot for dot in dots[end:] if not dot[2]]
-        outside = [dot for dot in dots[end:] if dot[2]]
-        last = next((place for place in range(len(dots) - 1, end - 1, -1) if not dots[place][2]), end - 1)
-        level, streak = dots[begin:], dots[last + 1 :]
+        found = newest_level(dots, value, clock, zero_is_level=zero_is_level)
+        places = [place for place in range(found.begin, len(dots)) if place not in found.gone]
+        usual = [place for place in places if found.counts(place, dots)]
+        kept = [dots[place] for place in usual if zero_is_level or dots[place][1] != 0 or not dots[place][2]]
+        odd = [place for place in range(found.end, len(dots)) if not found.counts(place, dots)]
+        # A level of hours may be a weekend, and so a habit; one of days is none.
+        outside = [dots[place] for place in odd if is_crowded or place not in found.gone]
+        last = usual[-1] if usual else found.end - 1
+        level, streak = [dots[place] for place in places], [dots[place] for place in places if place > last]
     if is_crowded and is_seasonal:
         return _of_hours(
-            dots, Learnt(kept, level, streak, level, origin, is_crowded), outside, day, floor, zero_is_level
+            dots, Learnt(kept, level, streak, level, origin, is_crowded), outside, clock, floor, zero_is_level
         )
     if is_seasonal and outside:
         kept = sorted([*kept, *_habits(outside, kept, _weekdays(origin), zero_is_level=zero_is_level)])
     wild = _wild(kept, floor)
     kept = [dot for dot in kept if dot not in wild] if wild else kept
-    return Learnt(kept, level, streak, level, origin, is_crowded, wild)
+    return Learnt(kept, level, streak, level, origin, is_crowded, wild, is_burst=is_burst)
+
+
+def _has_several(dots: Sequence[Dot]) -> bool:
+    """Whether there are several points a day."""
+    return len(dots) >= max(_SEVERAL * (dots[-1][0] - dots[0][0]), _MIN_FOR_SEVERAL) if dots else False
+
+
+def _without_bursts(dots: Sequence[Dot], day: float) -> tuple[Sequence[Dot], bool]:
+    """A series without what came at once on few days, as older dates that are loaded again; whether it is doing so.
+
+    Of such a day the point counts whose time of day is nearest to that in question. While it goes on, and most of it
+    is usual, nobody knows of which weekday the next is.
+    """
+    days = [dot[0] for dot in dots]
+    if len(dots) < _TWO_WEEKS or min(map(sub, days[_MIN_BURST - 1 :], days)) >= _BURST_DAYS:
+        return dots, False
+    dates = _by_turn(dots, lambda dot: int(dot[0]))
+    bursts = {
+        date: own for date, own in dates.items() if len(own) >= _MIN_BURST and own[-1][0] - own[0][0] < _BURST_DAYS
+    }
+    if len(dates) < _TWO_WEEKS or not 0 < len(bursts) <= (len(dates) + 8) // 10:
+        return dots, False
+    rest = [dot for date, own in dates.items() for dot in ([_nearest(own, day)] if date in bursts else own)]
+    if _has_several(rest):
+        return dots, False
+    current = [dot for own in bursts.values() for dot in own if day - dot[0] < _BURST_DAYS]
+    return rest, len(current) >= _MIN_BURST and _is_like(current, rest)
+
+
+def _is_like(burst: Sequence[Dot], rest: Sequence[Dot]) -> bool:
+    """Whether what comes at once is what is known: most of it is usual, or it has as much on the average, and varies.
+
+    What is alike and odd is the same load, tried again and again.
+    """
+    if 2 * sum(1 for dot in burst if dot[2]) < len(burst):
+        return True
+    values, usual = [dot[1] for dot in burst], math.fsum(dot[1] for dot in rest) / len(rest)
+    low, high = _ABOUT_AS_MUCH
+    return max(values) > high * min(values) and low * usual <= math.fsum(values) / len(values) <= high * usual
+
+
+def _nearest(dots: Sequence[Dot], day: float) -> Dot:
+    """The point whose time of day is nearest to that in question."""
+    return min(dots, key=lambda dot: abs((dot[0] - day + 0.5) % 1 - 0.5))
 
 
 def _of_hours(
-    dots: Sequence[Dot], found: Learnt, outside: Sequence[Dot], day: float, floor: Floor, zero_is_level: bool
+    dots: Sequence[Dot], found: Learnt, outside: Sequence[Dot], clock: Clock, floor: Floor, zero_is_level: bool
 ) -> Learnt:
     """What there is of several points a day: those of the same time of day, if that explains them."""
-    kept, level = list(found.dots), found.level
+    kept, level, day, parts = list(found.dots), found.level, clock.day, clock.parts
     dates = len({int(dot[0]) for dot in kept})
-    parts = _parts((len(dots) - 1) / max(dots[-1][0] - dots[0][0], 1 / _PARTS[-1]))
     if outside:
-        kept = sorted(kept + _habits(outside, kept, lambda dot: _part(dot[0], day, parts), zero_is_level=zero_is_level))
+        kept = sorted(kept + _habits(outside, kept, lambda dot: part(dot[0], day, parts), zero_is_level=zero_is_level))
     wild = _wild(kept, floor)
     kept = [dot for dot in kept if dot not in wild] if wild else kept
     # Hours of an outage say nothing of what is usual, either.
@@ -167,15 +221,15 @@ def _of_hours(
     plain = _plain(whole, floor) if dates < _A_WEEK and whole else None
     hours = _hours(kept, day, parts) if dates >= _MIN_DAYS else None
     # Some hours make a level: what a weekend has may be one, again and again.
-    found = found._replace(weeks=[dot for dot in dots if _part(dot[0], day, parts) == 0], wild=wild, plain=plain)
+    found = found._replace(weeks=[dot for dot in dots if part(dot[0], day, parts) == 0], wild=wild, plain=plain)
     if hours is None:
         return found._replace(dots=kept)
-    own = [dot for dot in kept if _part(dot[0], day, parts) == 0]
+    own = [dot for dot in kept if part(dot[0], day, parts) == 0]
     origin = around(day)
-    beyond = [dot for dot in outside if _part(dot[0], day, parts) == 0 and dot not in own]
+    beyond = [dot for dot in outside if part(dot[0], day, parts) == 0 and dot not in own]
     if beyond:
         own = sorted(own + _habits(beyond, own, _weekdays(origin), zero_is_level=zero_is_level))
-    level = [dot for dot in level if _part(dot[0], day, parts) == 0]
+    level = [dot for dot in level if part(dot[0], day, parts) == 0]
     return found._replace(dots=own, level=level, origin=origin, hours=hours)
 
 
@@ -186,14 +240,10 @@ def _plain(dots: Sequence[Dot], floor: Floor) -> Plain:
     return Plain(found, middle, math.fsum((dot[1] - middle) ** 2 for dot in found))
 
 
-def _parts(crowd: float) -> int:
-    """In how many parts a day is looked at that has so many points: not many more than them, and at most its hours."""
+def _parts(dots: Sequence[Dot]) -> int:
+    """In how many parts a day is looked at: not many more than it has points, and at most its hours."""
+    crowd = (len(dots) - 1) / max(dots[-1][0] - dots[0][0], 1 / _PARTS[-1])
     return next((parts for parts in _PARTS if parts >= 0.75 * crowd), _PARTS[-1])
-
-
-def _part(at: float, day: float, parts: int) -> int:
-    """Which part of the day a time is in; the first has the time in question in its middle."""
-    return int(((at - day) * parts + 0.5) // 1) % parts
 
 
 def _hours(dots: Sequence[Dot], day: float, parts: int) -> Hours | None:
@@ -239,7 +289,12 @@ def pooled(found: Fit, known: Learnt) -> Fit:
     hours = known.hours
     if hours is None or len(known.dots) >= _ENOUGH or found.has_season or found.has_trend:
         return found
-    return found._replace(stddev=hours.spread * found.expected, free=hours.free)
+    middle = sum(hours.means) / len(hours.means)
+    # Next to nothing is taken to scatter like a tenth of the mean, as it was when the spread was measured.
+    stddev = hours.spread * max(found.expected, _LOWEST * middle)
+    # A small load beside large ones has a way of its own.
+    own = found.stddev if found.expected < _SMALL * middle else 0.0
+    return found._replace(stddev=max(stddev, own), free=hours.free)
 
 
 def _wild(dots: Sequence[Dot], floor: Floor) -> Sequence[Dot]:
@@ -333,75 +388,13 @@ def level_run(
     usual = known.hours.at if known.hours else usual
     run = [newest]
     for dot in reversed(known.streak):
-        if _side(dot, usual(dot[0])) != side:
+        if direction(dot, usual(dot[0])) != side:
             break
         run.append(dot)
     counted = [dot for dot in run if zero_is_level or dot[1] != 0]
-    days = _level_days(newest[1], usual(newest[0]), is_crowded=known.is_crowded)
+    days = level_days(newest[1], usual(newest[0]), is_crowded=known.is_crowded)
     is_level = newest in counted and len(counted) >= LEVEL_RUN and newest[0] - counted[-1][0] >= days
     return len(counted) if is_level else 0
-
-
-def _level_days(value: float, before: float | None, *, is_crowded: bool) -> float:
-    """How long it takes to make a level of a value."""
-    if not is_crowded:
-        return LEVEL_DAYS
-    return _OUTAGE_DAYS if before is not None and value < _NEXT_TO_NOTHING * before else _LEVEL_HOURS
-
-
-def _newest_level(dots: Sequence[Dot], *, is_crowded: bool, zero_is_level: bool) -> tuple[int, int]:
-    """Where the newest run outside on one side that made a level begins and ends; (0, 0) if there is none.
-
-    What is outside after it is so by the measure of the new level.
-    """
-    newest, begin = (0, 0), 0
-    while begin < len(dots):
-        if not dots[begin][2]:
-            begin += 1
-            continue
-        known = range(newest[0], begin)
-        before = mean([dots[place][1] for place in known if place < newest[1] or not dots[place][2]])
-        end = _run_end(dots, begin, before)
-        places = [place for place in range(begin, end) if zero_is_level or dots[place][1] != 0]
-        found = _level_end(dots, places, end, before, is_crowded=is_crowded)
-        if found:
-            newest = (places[0], found)
-        begin = found or end
-    return newest
-
-
-def _run_end(dots: Sequence[Dot], begin: int, before: float | None) -> int:
-    end = begin + 1
-    while end < len(dots) and dots[end][2]:
-        if before is not None and _side(dots[end], before) != _side(dots[begin], before):
-            break
-        end += 1
-    return end
-
-
-def _level_end(dots: Sequence[Dot], places: Sequence[int], end: int, before: float | None, *, is_crowded: bool) -> int:
-    """Where the level is made of what a run has at some places; 0 if it is not."""
-    for count, place in enumerate(places, start=1):
-        days = _level_days(dots[place][1], before, is_crowded=is_crowded)
-        if count >= LEVEL_RUN and dots[place][0] - dots[places[0]][0] >= days:
-            return place + 1
-    if len(places) < LEVEL_RUN - 1 or end >= len(dots):
-        return 0
-    days = _level_days(dots[end][1], before, is_crowded=is_crowded)
-    is_one_short = dots[end][0] - dots[places[0]][0] >= days
-    return end if is_one_short and _is_taken(dots, places, end, before) else 0
-
-
-def _is_taken(dots: Sequence[Dot], places: Sequence[int], end: int, before: float | None) -> bool:
-    """Whether the point after a run was let through as what it is, a new level: it is nearer to it than to the past."""
-    if before is None:
-        return False
-    level = mean([dots[place][1] for place in places]) or 0.0
-    return abs(dots[end][1] - level) < abs(dots[end][1] - before)
-
-
-def _side(dot: Dot, expected: float) -> int:
-    return (dot[1] > expected) - (dot[1] < expected)
 
 
 def _weekdays(origin: float) -> Callable[[Dot], int]:
@@ -422,7 +415,7 @@ def _habits(
         if not zero_is_level and min(values) == 0 and not _is_interrupted(sorted(weeks), kept):
             continue
         apart = min(abs(value - middle) for value in values)
-        if len({_side(dot, middle) for dot in own}) == 1 and max(values) - min(values) <= apart / 2:
+        if len({direction(dot, middle) for dot in own}) == 1 and max(values) - min(values) <= apart / 2:
             found += own
     return found
 

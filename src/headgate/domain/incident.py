@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from headgate.domain.anomaly import AnomalyType
+from headgate.domain.anomaly import AnomalyType, read_type
 from headgate.errors import Conflict
 
 WINDOW: Final = timedelta(hours=24)
@@ -28,6 +28,19 @@ class Outright(StrEnum):
 
 # All that a symptom can be; clients may send anomalies by other names.
 SYMPTOMS: Final = tuple(str(each) for each in (*Outright, *AnomalyType))
+
+
+def read_symptom(text: str) -> str | None:
+    """The type of symptom that is meant, however it is spelled; None for one that we do not know.
+
+    >>> read_symptom("testfailed"), read_symptom("GATE_BLOCKED"), read_symptom("schema drift"), read_symptom("x")
+    ('TestFailed', 'GateBlocked', 'SchemaChange', None)
+    """
+    known = read_type(text)
+    if known is not None:
+        return str(known)
+    plain = "".join(filter(str.isalnum, text)).lower()
+    return next((str(each) for each in Outright if each.lower() == plain), None)
 
 
 class Status(StrEnum):
