@@ -66,6 +66,20 @@ async def test_a_failure_that_was_over_before_anybody_looked_is_kept_and_trouble
     assert await shop.alerts() == []
 
 
+@pytest.mark.parametrize("results", [(FAILS, PASSES), (PASSES, FAILS)], ids=["fails first", "passes first"])
+async def test_a_test_that_fails_beside_one_of_its_name_and_column_that_passes_opens_an_incident(
+    shop: Shop, results: tuple[tuple[str, str, bool], ...]
+) -> None:
+    run = a_run_id()
+    await shop.send_and_work(checked("marts.orders", 60, *results, run=run, state="RUNNING"))
+    await shop.send_and_work(checked("marts.orders", 90, *results, run=run))
+    assert (await shop.incident())["status"] == "open"
+
+    await shop.send_and_work(checked("marts.orders", 120, PASSES, PASSES))
+
+    assert (await shop.incident())["status"] == "resolved"
+
+
 def from_now(seconds: float = 0) -> float:
     """As tests count seconds."""
     return (datetime.now(UTC) - datetime.fromisoformat(at())).total_seconds() + seconds

@@ -1260,6 +1260,43 @@ CREATE FUNCTION headgate.finish_tasks(p_organization uuid, p_ids bigint[], p_tok
 
 ALTER FUNCTION headgate.finish_tasks(p_organization uuid, p_ids bigint[], p_token uuid) OWNER TO headgate_owner;
 
+CREATE FUNCTION headgate.first_good_run(p_organization uuid, p_job uuid, p_after timestamp with time zone, p_known_at timestamp with time zone, p_metric text, p_looks integer DEFAULT 200, OUT at timestamp with time zone, OUT verdict text) RETURNS record
+    LANGUAGE plpgsql STABLE
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+BEGIN
+  SELECT r.ended_at, r.verdict
+    INTO at, verdict
+    FROM (SELECT x.ended_at, x.created_at, x.updated_at, run_verdict(x.state, x.verdicts, p_metric) AS verdict
+            FROM job_runs x
+           WHERE x.organization_id = p_organization AND x.job_id = p_job AND x.ended_at > p_after
+           ORDER BY x.ended_at
+           LIMIT p_looks) r
+   WHERE r.verdict IS NOT NULL
+     AND (written_at(r.ended_at, r.updated_at) = r.ended_at OR r.created_at > p_known_at)
+   ORDER BY r.ended_at
+   LIMIT 1;
+  IF at IS NULL THEN
+    SELECT r.ended_at, r.verdict
+      INTO at, verdict
+      FROM (SELECT x.ended_at, x.created_at, x.updated_at, run_verdict(x.state, x.verdicts, p_metric) AS verdict
+              FROM job_runs x
+             WHERE x.organization_id = p_organization AND x.job_id = p_job AND x.ended_at > p_after
+             ORDER BY x.ended_at DESC
+             LIMIT p_looks) r
+     WHERE r.verdict IS NOT NULL
+       AND (written_at(r.ended_at, r.updated_at) = r.ended_at OR r.created_at > p_known_at)
+     ORDER BY r.ended_at
+     LIMIT 1;
+  END IF;
+END
+$$;
+
+ALTER FUNCTION headgate.first_good_run(p_organization uuid, p_job uuid, p_after timestamp with time zone, p_known_at timestamp with time zone, p_metric text, p_looks integer, OUT at timestamp with time zone, OUT verdict text) OWNER TO headgate_owner;
+
 CREATE FUNCTION headgate.follow_alerted_datasets() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -1738,6 +1775,65 @@ $$;
 
 ALTER FUNCTION headgate.is_test_output(p_organization uuid, p_kept uuid, p_gone uuid) OWNER TO headgate_owner;
 
+CREATE TABLE headgate.anomalies (
+    organization_id uuid NOT NULL,
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    dataset_id uuid,
+    job_uuid uuid,
+    run_id uuid,
+    anomaly_type text NOT NULL,
+    severity text NOT NULL,
+    metric text,
+    column_name text,
+    partition_key text DEFAULT ''::text NOT NULL,
+    detected_at timestamp with time zone DEFAULT now() NOT NULL,
+    observed_at timestamp with time zone NOT NULL,
+    expected_value jsonb,
+    actual_value jsonb,
+    deviation_score numeric(14,4),
+    job_id text,
+    job_name text,
+    description text NOT NULL,
+    metadata jsonb DEFAULT '{}'::jsonb NOT NULL,
+    status text DEFAULT 'OPEN'::text NOT NULL,
+    resolved_at timestamp with time zone,
+    resolved_by text,
+    resolution_notes text,
+    changes jsonb DEFAULT '[]'::jsonb NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    source text NOT NULL,
+    incident_id uuid,
+    occasion text DEFAULT ''::text NOT NULL,
+    CONSTRAINT anomalies_severity_check CHECK ((severity = ANY (ARRAY['INFO'::text, 'WARNING'::text, 'CRITICAL'::text]))),
+    CONSTRAINT anomalies_source_check CHECK ((source = ANY (ARRAY['detector'::text, 'client'::text]))),
+    CONSTRAINT anomalies_status_check CHECK ((status = ANY (ARRAY['OPEN'::text, 'ACKNOWLEDGED'::text, 'ALERTED'::text, 'RESOLVED'::text, 'FALSE_POSITIVE'::text])))
+);
+
+ALTER TABLE ONLY headgate.anomalies FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE headgate.anomalies OWNER TO headgate_owner;
+
+COMMENT ON COLUMN headgate.anomalies.dataset_id IS 'Of a slow or stuck run the first that it writes, or NULL if it writes none';
+
+COMMENT ON COLUMN headgate.anomalies.anomaly_type IS 'One of the vocabulary or, from a client, a word of its own';
+
+COMMENT ON COLUMN headgate.anomalies.observed_at IS 'When the value was measured, or what should have come was due';
+
+COMMENT ON COLUMN headgate.anomalies.job_id IS 'As a client calls the job, else the id of the job';
+
+COMMENT ON COLUMN headgate.anomalies.changes IS 'Changes of status, oldest first: at, by, from, to, notes';
+
+COMMENT ON COLUMN headgate.anomalies.occasion IS 'Tells apart what one run, or none, may have several of: the version of a schema, the last write before a lapse';
+
+CREATE FUNCTION headgate.is_withdrawn(p_anomaly headgate.anomalies) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT p_anomaly.status = 'RESOLVED'
+           AND (p_anomaly.resolved_by, p_anomaly.resolution_notes) IS NOT DISTINCT FROM ('headgate', withdrawn_note())
+  $$;
+
+ALTER FUNCTION headgate.is_withdrawn(p_anomaly headgate.anomalies) OWNER TO headgate_owner;
+
 CREATE FUNCTION headgate.keep_job_version(p_organization uuid, p_job uuid, p_before jsonb, p_now jsonb, p_at timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -1851,22 +1947,68 @@ BEGIN
                           AND x.role = 'output'
                         ORDER BY x.last_seen_at DESC
                         LIMIT 3) p
-                CROSS JOIN LATERAL (SELECT written_at(y.ended_at, y.updated_at) AS at
-                                      FROM (SELECT x.ended_at, x.updated_at, x.state, x.output_ids, x.is_test
-                                              FROM job_runs x
-                                             WHERE x.organization_id = p_organization
-                                               AND x.job_id = p.job_id
-                                             ORDER BY x.started_at DESC
-                                             LIMIT 2500) y
-                                     WHERE y.state = 'COMPLETE'
-                                       AND NOT y.is_test
-                                       AND p_dataset = ANY (y.output_ids)
-                                     LIMIT 1000) r
+                CROSS JOIN LATERAL latest_writes_of(p_organization, p.job_id, p_dataset) AS r (at)
                 ORDER BY r.at);
 END
 $$;
 
 ALTER FUNCTION headgate.latest_writes(p_organization uuid, p_dataset uuid) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.latest_writes_of(p_organization uuid, p_job uuid, p_dataset uuid) RETURNS SETOF timestamp with time zone
+    LANGUAGE plpgsql STABLE
+    SET jit TO 'off'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+BEGIN
+  RETURN QUERY
+    WITH latest AS MATERIALIZED (
+      SELECT y.started_at, y.at, y.is_write, max(y.started_at) OVER () AS last
+        FROM (SELECT x.started_at, written_at(x.ended_at, x.updated_at) AS at,
+                     x.state = 'COMPLETE' AND NOT x.is_test AND p_dataset = ANY (x.output_ids) AS is_write
+                FROM job_runs x
+               WHERE x.organization_id = p_organization AND x.job_id = p_job
+               ORDER BY x.started_at DESC
+               LIMIT 2500) y
+    ), span AS MATERIALIZED (
+      SELECT max(l.last) AS last,
+             count(*) FILTER (WHERE l.is_write AND l.started_at > l.last - interval '22 days') AS writes,
+             floor(extract(epoch FROM max(l.last) - min(l.started_at)) / 3600)::integer AS hours,
+             count(*) = 2500 AND min(l.started_at) > max(l.last) - interval '22 days' AS is_short
+        FROM latest l
+    )
+    (SELECT max(n.at)
+       FROM (SELECT l.at, CASE WHEN s.is_short OR s.writes > 1000
+                               THEN floor(extract(epoch FROM s.last - l.started_at) / 3600)
+                               ELSE - row_number() OVER () END AS place
+               FROM latest l
+              CROSS JOIN span s
+              WHERE l.is_write) n
+      GROUP BY n.place
+      ORDER BY 1 DESC
+      LIMIT 1000)
+    UNION ALL
+    SELECT w.at
+      FROM span s
+     CROSS JOIN generate_series(s.hours + 1, 22 * 24) AS h (place)
+     CROSS JOIN LATERAL (SELECT y.at
+                           FROM (SELECT written_at(x.ended_at, x.updated_at) AS at, x.state, x.is_test, x.output_ids
+                                   FROM job_runs x
+                                  WHERE x.organization_id = p_organization AND x.job_id = p_job
+                                    AND x.started_at > s.last - (h.place + 1) * interval '1 hour'
+                                    AND x.started_at <= s.last - h.place * interval '1 hour'
+                                  ORDER BY x.started_at DESC
+                                  LIMIT 20) y
+                          WHERE y.state = 'COMPLETE' AND NOT y.is_test AND p_dataset = ANY (y.output_ids)
+                          LIMIT 1) w
+     WHERE s.is_short;
+END
+$$;
+
+ALTER FUNCTION headgate.latest_writes_of(p_organization uuid, p_job uuid, p_dataset uuid) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.lineage_between(p_organization uuid, p_datasets uuid[], p_as_of timestamp with time zone) RETURNS TABLE(source_id uuid, target_id uuid, job_id uuid, last_seen_at timestamp with time zone, is_completed boolean)
     LANGUAGE plpgsql STABLE
@@ -2686,56 +2828,6 @@ $_$;
 
 ALTER FUNCTION headgate.page_of_alerts(p_organization uuid, p_rule uuid, p_incident uuid, p_dataset uuid, p_anomaly uuid, p_status text, p_channel text, p_type text, p_since timestamp with time zone, p_at timestamp with time zone, p_id uuid, p_limit integer) OWNER TO headgate_owner;
 
-CREATE TABLE headgate.anomalies (
-    organization_id uuid NOT NULL,
-    id uuid DEFAULT gen_random_uuid() NOT NULL,
-    dataset_id uuid,
-    job_uuid uuid,
-    run_id uuid,
-    anomaly_type text NOT NULL,
-    severity text NOT NULL,
-    metric text,
-    column_name text,
-    partition_key text DEFAULT ''::text NOT NULL,
-    detected_at timestamp with time zone DEFAULT now() NOT NULL,
-    observed_at timestamp with time zone NOT NULL,
-    expected_value jsonb,
-    actual_value jsonb,
-    deviation_score numeric(14,4),
-    job_id text,
-    job_name text,
-    description text NOT NULL,
-    metadata jsonb DEFAULT '{}'::jsonb NOT NULL,
-    status text DEFAULT 'OPEN'::text NOT NULL,
-    resolved_at timestamp with time zone,
-    resolved_by text,
-    resolution_notes text,
-    changes jsonb DEFAULT '[]'::jsonb NOT NULL,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    source text NOT NULL,
-    incident_id uuid,
-    occasion text DEFAULT ''::text NOT NULL,
-    CONSTRAINT anomalies_severity_check CHECK ((severity = ANY (ARRAY['INFO'::text, 'WARNING'::text, 'CRITICAL'::text]))),
-    CONSTRAINT anomalies_source_check CHECK ((source = ANY (ARRAY['detector'::text, 'client'::text]))),
-    CONSTRAINT anomalies_status_check CHECK ((status = ANY (ARRAY['OPEN'::text, 'ACKNOWLEDGED'::text, 'ALERTED'::text, 'RESOLVED'::text, 'FALSE_POSITIVE'::text])))
-);
-
-ALTER TABLE ONLY headgate.anomalies FORCE ROW LEVEL SECURITY;
-
-ALTER TABLE headgate.anomalies OWNER TO headgate_owner;
-
-COMMENT ON COLUMN headgate.anomalies.dataset_id IS 'Of a slow or stuck run the first that it writes, or NULL if it writes none';
-
-COMMENT ON COLUMN headgate.anomalies.anomaly_type IS 'One of the vocabulary or, from a client, a word of its own';
-
-COMMENT ON COLUMN headgate.anomalies.observed_at IS 'When the value was measured, or what should have come was due';
-
-COMMENT ON COLUMN headgate.anomalies.job_id IS 'As a client calls the job, else the id of the job';
-
-COMMENT ON COLUMN headgate.anomalies.changes IS 'Changes of status, oldest first: at, by, from, to, notes';
-
-COMMENT ON COLUMN headgate.anomalies.occasion IS 'Tells apart what one run, or none, may have several of: the version of a schema, the last write before a lapse';
-
 CREATE FUNCTION headgate.page_of_anomalies(p_organization uuid, p_dataset uuid, p_types text[], p_severities text[], p_statuses text[], p_run uuid, p_incident uuid, p_job uuid, p_column text, p_source text, p_from timestamp with time zone, p_to timestamp with time zone, p_before timestamp with time zone, p_before_id uuid, p_limit integer) RETURNS SETOF headgate.anomalies
     LANGUAGE plpgsql STABLE ROWS 100
     AS $_$
@@ -2811,6 +2903,68 @@ END
 $_$;
 
 ALTER FUNCTION headgate.page_of_datasets(p_organization uuid, p_sort text, p_descends boolean, p_after text, p_after_id uuid, p_limit integer, p_namespace text, p_type text, p_tag text, p_text text, p_fails boolean, p_dropped boolean) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.page_of_incidents(p_organization uuid, p_status text[], p_severity text, p_kind text, p_dataset uuid, p_job uuid, p_assignee text, p_hours integer, p_is_orphan boolean, p_after timestamp with time zone, p_after_id uuid, p_limit integer) RETURNS TABLE(id uuid, opened_at timestamp with time zone)
+    LANGUAGE plpgsql ROWS 100
+    AS $_$
+#variable_conflict use_column
+DECLARE
+  v_few      CONSTANT integer := 5000;
+  v_of_kind  CONSTANT bigint := (SELECT count(*)
+                                   FROM (SELECT
+                                           FROM incident_symptoms s
+                                          WHERE s.organization_id = p_organization AND s.type = p_kind
+                                          LIMIT v_few) x);
+  v_of_job   CONSTANT bigint := (SELECT count(*)
+                                   FROM (SELECT
+                                           FROM incident_symptoms s
+                                          WHERE s.organization_id = p_organization AND s.job_id = p_job
+                                          LIMIT v_few) x);
+  v_caused   CONSTANT bigint := (SELECT count(*)
+                                   FROM (SELECT
+                                           FROM incidents i
+                                          WHERE i.organization_id = p_organization AND i.cause_job_id = p_job
+                                          LIMIT v_few) x);
+BEGIN
+  RETURN QUERY EXECUTE concat_ws(' AND ',
+    'SELECT i.id, i.opened_at FROM incidents i WHERE i.organization_id = $1',
+    CASE WHEN p_status IS NOT NULL THEN 'i.status = ANY ($2)' END,
+    CASE WHEN p_severity IS NOT NULL THEN 'i.severity = $3' END,
+    CASE WHEN v_of_kind < v_few AND p_kind IS NOT NULL
+         THEN 'i.id = ANY (ARRAY(SELECT s.incident_id FROM incident_symptoms s
+                                  WHERE s.organization_id = $1 AND s.type = $4
+                                  UNION
+                                 SELECT m.id FROM incidents m
+                                  WHERE m.organization_id = $1 AND m.kind = $4 AND m.merged_into IS NOT NULL))'
+         WHEN p_kind IS NOT NULL
+         THEN '(i.kind = $4 OR (SELECT true FROM incident_symptoms s
+                                 WHERE s.organization_id = $1 AND s.incident_id = i.id AND s.type = $4 LIMIT 1))' END,
+    CASE WHEN p_dataset IS NOT NULL
+         THEN 'i.id IN (SELECT s.incident_id FROM incident_symptoms s
+                         WHERE s.organization_id = $1 AND s.dataset_id = $5)' END,
+    CASE WHEN v_of_job < v_few AND v_caused < v_few AND p_job IS NOT NULL
+         THEN 'i.id = ANY (ARRAY(SELECT s.incident_id FROM incident_symptoms s
+                                  WHERE s.organization_id = $1 AND s.job_id = $6
+                                  UNION
+                                 SELECT c.id FROM incidents c WHERE c.organization_id = $1 AND c.cause_job_id = $6))'
+         WHEN p_job IS NOT NULL
+         THEN '(i.cause_job_id = $6
+                OR (SELECT true FROM incident_symptoms s
+                     WHERE s.organization_id = $1 AND s.incident_id = i.id AND s.job_id = $6 LIMIT 1))' END,
+    CASE WHEN p_assignee IS NOT NULL THEN 'i.assignee = $7' END,
+    CASE WHEN p_hours IS NOT NULL THEN 'i.last_seen_at > now() - make_interval(hours => $8)' END,
+    CASE WHEN p_is_orphan IS NOT NULL
+         THEN '$9 = (i.is_orphan AND NOT EXISTS (SELECT FROM job_datasets h
+                                                  WHERE h.organization_id = $1 AND h.dataset_id = i.dataset_id
+                                                    AND h.role = ''output''))' END,
+    CASE WHEN p_after IS NOT NULL THEN '(i.opened_at, i.id) < ($10, $11)' END)
+    || ' ORDER BY i.opened_at DESC, i.id DESC LIMIT $12'
+    USING p_organization, p_status, p_severity, p_kind, p_dataset, p_job, p_assignee, p_hours, p_is_orphan, p_after,
+          p_after_id, p_limit;
+END
+$_$;
+
+ALTER FUNCTION headgate.page_of_incidents(p_organization uuid, p_status text[], p_severity text, p_kind text, p_dataset uuid, p_job uuid, p_assignee text, p_hours integer, p_is_orphan boolean, p_after timestamp with time zone, p_after_id uuid, p_limit integer) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.part_touched_rows(p_organization uuid, p_merge uuid, p_table text, p_more text DEFAULT ''::text) RETURNS void
     LANGUAGE plpgsql
@@ -3309,7 +3463,17 @@ CREATE FUNCTION headgate.run_fits(p_state text, p_is_test boolean, p_context jso
 
 ALTER FUNCTION headgate.run_fits(p_state text, p_is_test boolean, p_context jsonb, p_job_ids uuid[], p_application text, p_parent uuid, p_states text[], p_tests boolean, p_contexts jsonb, p_jobs uuid[], p_applications text, p_parents uuid) OWNER TO headgate_owner;
 
-CREATE FUNCTION headgate.runs_behind(p_organization uuid, p_datasets uuid[], p_ats timestamp with time zone[], p_jobs integer DEFAULT 5, p_looks integer DEFAULT 1000, p_overlaps integer DEFAULT 10, p_silent boolean DEFAULT false) RETURNS TABLE(place bigint, dataset_id uuid, run_id uuid, job_id uuid, state text, started_at timestamp with time zone, ended_at timestamp with time zone, producer text)
+CREATE FUNCTION headgate.run_verdict(p_state text, p_verdicts jsonb, p_metric text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT CASE WHEN p_metric IS NULL THEN CASE WHEN p_state = 'COMPLETE' THEN 'normal' END
+                WHEN p_verdicts -> p_metric ->> 'state' IN ('normal', 'expected', 'new_level')
+                THEN p_verdicts -> p_metric ->> 'state' END
+  $$;
+
+ALTER FUNCTION headgate.run_verdict(p_state text, p_verdicts jsonb, p_metric text) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.runs_behind(p_organization uuid, p_datasets uuid[], p_ats timestamp with time zone[], p_jobs integer DEFAULT 5, p_looks integer DEFAULT 1000, p_open integer DEFAULT 10, p_silent boolean DEFAULT false) RETURNS TABLE(place bigint, dataset_id uuid, run_id uuid, job_id uuid, state text, started_at timestamp with time zone, ended_at timestamp with time zone, producer text)
     LANGUAGE plpgsql STABLE
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -3329,20 +3493,35 @@ BEGIN
                                     AND x.role = 'output'
                                   LIMIT 200) h
              CROSS JOIN LATERAL (SELECT z.job_id, z.run_id, z.state, z.ended_at
-                                   FROM (SELECT y.job_id, y.run_id, y.state, y.started_at, y.ended_at
-                                           FROM (SELECT x.*
-                                                   FROM job_runs x
-                                                  WHERE x.organization_id = p_organization
-                                                    AND x.job_id = h.job_id
-                                                    AND x.started_at <= u.at
-                                                  ORDER BY x.started_at DESC
-                                                  LIMIT p_looks) y
-                                          WHERE had_written(y.ended_at, y.processing_type, y.is_test, y.output_ids,
-                                                            u.dataset_id, u.at)
-                                             OR (p_silent AND y.state IN ('FAIL', 'ABORT') AND y.ended_at <= u.at
-                                                 AND NOT y.is_test AND cardinality(y.output_ids) = 0)
-                                          ORDER BY y.started_at DESC
-                                          LIMIT p_overlaps) z
+                                   FROM ((SELECT y.job_id, y.run_id, y.state, y.started_at, y.ended_at
+                                            FROM (SELECT x.*
+                                                    FROM job_runs x
+                                                   WHERE x.organization_id = p_organization
+                                                     AND x.job_id = h.job_id
+                                                     AND x.ended_at <= u.at
+                                                     AND x.started_at <= u.at
+                                                   ORDER BY x.ended_at DESC, x.started_at DESC
+                                                   LIMIT p_looks) y
+                                           WHERE had_written(y.ended_at, y.processing_type, y.is_test, y.output_ids,
+                                                             u.dataset_id, u.at)
+                                              OR (p_silent AND y.state IN ('FAIL', 'ABORT')
+                                                  AND NOT y.is_test AND cardinality(y.output_ids) = 0)
+                                           ORDER BY y.ended_at DESC, y.started_at DESC
+                                           LIMIT 1)
+                                         UNION ALL
+                                         (SELECT y.job_id, y.run_id, y.state, y.started_at, y.ended_at
+                                            FROM (SELECT x.*
+                                                    FROM job_runs x
+                                                   WHERE x.organization_id = p_organization
+                                                     AND x.job_id = h.job_id
+                                                     AND x.started_at <= u.at
+                                                   ORDER BY x.started_at DESC
+                                                   LIMIT p_open) y
+                                           WHERE coalesce(y.ended_at > u.at, true)
+                                             AND had_written(y.ended_at, y.processing_type, y.is_test, y.output_ids,
+                                                             u.dataset_id, u.at)
+                                           ORDER BY y.started_at DESC
+                                           LIMIT 1)) z
                                   ORDER BY least(z.ended_at, u.at) DESC, z.started_at DESC
                                   LIMIT 1) l) n
      CROSS JOIN LATERAL ((SELECT x.run_id, x.job_id, x.state, x.started_at, x.ended_at, x.producer
@@ -3350,30 +3529,27 @@ BEGIN
                            WHERE x.organization_id = p_organization
                              AND x.run_id = n.run_id)
                          UNION
-                         (SELECT z.run_id, z.job_id, z.state, z.started_at, z.ended_at, z.producer
-                            FROM (SELECT y.*
-                                    FROM (SELECT x.*
-                                            FROM job_runs x
-                                           WHERE x.organization_id = p_organization
-                                             AND x.job_id = n.job_id
-                                             AND x.started_at <= n.at
-                                             AND n.state IS DISTINCT FROM 'COMPLETE'
-                                           ORDER BY x.started_at DESC
-                                           LIMIT p_looks) y
-                                   WHERE y.state = 'COMPLETE'
-                                     AND y.ended_at <= n.at
-                                     AND NOT y.is_test
-                                     AND n.dataset_id = ANY (y.output_ids)
-                                   ORDER BY y.started_at DESC
-                                   LIMIT p_overlaps) z
-                           ORDER BY z.ended_at DESC, z.started_at DESC
+                         (SELECT y.run_id, y.job_id, y.state, y.started_at, y.ended_at, y.producer
+                            FROM (SELECT x.*
+                                    FROM job_runs x
+                                   WHERE x.organization_id = p_organization
+                                     AND x.job_id = n.job_id
+                                     AND x.ended_at <= n.at
+                                     AND x.started_at <= n.at
+                                     AND n.state IS DISTINCT FROM 'COMPLETE'
+                                   ORDER BY x.ended_at DESC, x.started_at DESC
+                                   LIMIT p_looks) y
+                           WHERE y.state = 'COMPLETE'
+                             AND NOT y.is_test
+                             AND n.dataset_id = ANY (y.output_ids)
+                           ORDER BY y.ended_at DESC, y.started_at DESC
                            LIMIT 1)) r
      WHERE n.i <= p_jobs
      ORDER BY n.place, least(r.ended_at, n.at) DESC, r.started_at DESC, r.run_id;
 END
 $$;
 
-ALTER FUNCTION headgate.runs_behind(p_organization uuid, p_datasets uuid[], p_ats timestamp with time zone[], p_jobs integer, p_looks integer, p_overlaps integer, p_silent boolean) OWNER TO headgate_owner;
+ALTER FUNCTION headgate.runs_behind(p_organization uuid, p_datasets uuid[], p_ats timestamp with time zone[], p_jobs integer, p_looks integer, p_open integer, p_silent boolean) OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.schedule_recurring(p_types text[], p_every_s integer[]) RETURNS bigint
     LANGUAGE sql SECURITY DEFINER
@@ -4335,6 +4511,11 @@ BEGIN
                           WHERE x.organization_id = p_organization AND x.project = s.project
                             AND x.pipeline = s.pipeline AND x.node = s.node AND x.status = 'published'
                             AND NOT x.handles_batch AND x.ended_at > p_after
+                            AND NOT EXISTS (SELECT
+                                              FROM job_runs r
+                                             WHERE r.organization_id = p_organization AND r.run_id = x.run_id
+                                               AND written_at(x.ended_at, r.updated_at) < x.ended_at
+                                               AND r.created_at <= p_symptom.created_at)
                           ORDER BY x.ended_at
                           LIMIT 1) n
      WHERE s.organization_id = p_organization AND s.run_id = p_symptom.run_id;
@@ -4363,7 +4544,7 @@ BEGIN
         FROM runs_behind(p_organization, ARRAY[p_symptom.dataset_id], ARRAY[v_anomaly.observed_at]) b
         JOIN job_runs r ON r.organization_id = p_organization AND r.run_id = b.run_id
        WHERE b.state = 'COMPLETE'
-         AND b.ended_at > (v_anomaly.actual_value ->> 'last_write_at')::timestamptz
+         AND b.ended_at > coalesce((v_anomaly.actual_value ->> 'last_write_at')::timestamptz, '-infinity')
          AND r.updated_at > p_after
        ORDER BY b.ended_at DESC
        LIMIT 1;
@@ -4375,28 +4556,22 @@ BEGIN
      WHERE r.organization_id = p_organization AND r.run_id = p_symptom.run_id
        AND (r.state = 'COMPLETE' OR p_symptom.type = 'StuckRun' AND r.ended_at IS NOT NULL);
     IF at IS NULL THEN
-      SELECT r.ended_at, 'the job completed'
+      SELECT r.at, 'the job completed'
         INTO at, reason
-        FROM (SELECT x.state, x.started_at, x.ended_at
-                FROM job_runs x
-               WHERE x.organization_id = p_organization AND x.job_id = p_symptom.job_id
-                 AND x.started_at > p_after - interval '1 day'
-               ORDER BY x.started_at
-               LIMIT 200) r
-       WHERE r.state = 'COMPLETE'
-         AND r.ended_at > p_after
-       ORDER BY r.ended_at
-       LIMIT 1;
+        FROM first_good_run(p_organization, p_symptom.job_id, p_after, p_symptom.created_at, NULL) r
+       WHERE r.at IS NOT NULL;
     END IF;
+    -- What came in after a failure by a clock ahead of ours counts, be it by such a clock or by one that is right.
     IF at IS NULL AND is_ahead(p_after) THEN
       SELECT r.ended_at, 'the job completed'
         INTO at, reason
-        FROM (SELECT x.state, x.ended_at, x.created_at
-                FROM job_runs x
-               WHERE x.organization_id = p_organization AND x.job_id = p_symptom.job_id
-                 AND x.started_at > p_symptom.created_at - interval '1 day'
-               ORDER BY x.started_at
-               LIMIT 200) r
+        FROM unnest(ARRAY[p_after, now() + interval '5 minutes']) AS u (at)
+       CROSS JOIN LATERAL (SELECT x.state, x.ended_at, x.created_at
+                             FROM job_runs x
+                            WHERE x.organization_id = p_organization AND x.job_id = p_symptom.job_id
+                              AND x.ended_at <= u.at
+                            ORDER BY x.ended_at DESC
+                            LIMIT 200) r
         JOIN incidents i ON i.organization_id = p_organization AND i.id = p_symptom.incident_id
        WHERE r.state = 'COMPLETE'
          AND r.created_at > greatest(p_symptom.created_at, i.reopened_at)
@@ -4404,30 +4579,23 @@ BEGIN
        LIMIT 1;
     END IF;
   ELSIF v_anomaly.metric IN ('duration_ms', 'rows_quarantined') THEN
-    SELECT r.ended_at, end_of_metric(r.state)
+    SELECT r.at, end_of_metric(r.verdict)
       INTO at, reason
-      FROM (SELECT x.ended_at, x.started_at, x.verdicts -> v_name ->> 'state' AS state
-              FROM job_runs x
-             WHERE x.organization_id = p_organization AND x.job_id = p_symptom.job_id
-               AND x.started_at > p_after - interval '1 day'
-             ORDER BY x.started_at
-             LIMIT 200) r
-     WHERE r.state IN ('normal', 'expected', 'new_level')
-       AND r.ended_at > p_after
-     ORDER BY r.ended_at
-     LIMIT 1;
+      FROM first_good_run(p_organization, p_symptom.job_id, p_after, p_symptom.created_at, v_name) r
+     WHERE r.at IS NOT NULL;
   ELSIF v_anomaly.metric IS NOT NULL THEN
     SELECT m.measured_at, end_of_metric(m.state)
       INTO at, reason
       FROM (SELECT y.measured_at, y.verdicts -> v_name ->> 'state' AS state
-              FROM (SELECT x.measured_at, x.verdicts, x.partition_key
+              FROM (SELECT x.measured_at, x.verdicts, x.partition_key, x.created_at
                       FROM dataset_metrics x
                      WHERE x.organization_id = p_organization AND x.dataset_id = p_symptom.dataset_id
                        AND x.measured_at > p_after
                      ORDER BY x.measured_at
                      LIMIT 1000) y
              WHERE y.verdicts ? v_name
-               AND y.partition_key = v_anomaly.partition_key) m
+               AND y.partition_key = v_anomaly.partition_key
+               AND (NOT is_ahead(y.measured_at) OR y.created_at > p_symptom.created_at)) m
      WHERE m.state IN ('normal', 'expected', 'new_level')
      ORDER BY m.measured_at
      LIMIT 1;
@@ -4438,6 +4606,7 @@ BEGIN
     at := now();
     reason := 'nothing was heard of it for seven days';
   END IF;
+  at := CASE WHEN at > now() THEN now() ELSE at END;
 END
 $$;
 
@@ -4908,6 +5077,12 @@ CREATE FUNCTION headgate.with_change(p_changes jsonb, p_by text, p_from text, p_
   $$;
 
 ALTER FUNCTION headgate.with_change(p_changes jsonb, p_by text, p_from text, p_to text, p_notes text) OWNER TO headgate_owner;
+
+CREATE FUNCTION headgate.withdrawn_note() RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$ SELECT 'the run was measured again, and the value is not out of the ordinary' $$;
+
+ALTER FUNCTION headgate.withdrawn_note() OWNER TO headgate_owner;
 
 CREATE FUNCTION headgate.written_at(p_ended_at timestamp with time zone, p_received_at timestamp with time zone) RETURNS timestamp with time zone
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -6225,8 +6400,8 @@ CREATE VIEW headgate.recent_incidents_summary AS
     count(DISTINCT i.id) FILTER (WHERE (i.status <> 'resolved'::text)) AS open_incidents,
     count(DISTINCT s.key) FILTER (WHERE (s.type = 'TestFailed'::text)) AS failed_tests,
     COALESCE(sum(s.count) FILTER (WHERE (s.type = 'TestFailed'::text)), (0)::bigint) AS failures,
-    min(s.observed_at) AS first_failed_at,
-    max(s.last_observed_at) AS last_failed_at
+    LEAST(min(s.observed_at), now()) AS first_failed_at,
+    LEAST(max(s.last_observed_at), now()) AS last_failed_at
    FROM ((headgate.incident_symptoms s
      JOIN headgate.incidents i ON (((i.organization_id = s.organization_id) AND (i.id = s.incident_id))))
      JOIN headgate.datasets d ON (((d.organization_id = s.organization_id) AND (d.id = s.dataset_id))))
@@ -6850,19 +7025,27 @@ CREATE INDEX incident_symptoms_made ON headgate.incident_symptoms USING btree (o
 
 CREATE INDEX incident_symptoms_of_dataset ON headgate.incident_symptoms USING btree (organization_id, dataset_id);
 
+CREATE INDEX incident_symptoms_of_job ON headgate.incident_symptoms USING btree (organization_id, job_id);
+
 CREATE INDEX incident_symptoms_open ON headgate.incident_symptoms USING btree (organization_id, created_at) WHERE (cleared_at IS NULL);
 
 CREATE INDEX incident_symptoms_seen ON headgate.incident_symptoms USING btree (organization_id, observed_at) WHERE (cleared_at IS NULL);
 
+CREATE INDEX incident_symptoms_type ON headgate.incident_symptoms USING btree (organization_id, type, incident_id);
+
 CREATE INDEX incidents_cause ON headgate.incidents USING btree (organization_id, cause_run_id) WHERE (status <> 'resolved'::text);
 
 CREATE INDEX incidents_cause_job ON headgate.incidents USING btree (organization_id, cause_job_id) WHERE (status <> 'resolved'::text);
+
+CREATE INDEX incidents_caused_by ON headgate.incidents USING btree (organization_id, cause_job_id);
 
 CREATE INDEX incidents_dataset ON headgate.incidents USING btree (organization_id, dataset_id, opened_at DESC);
 
 CREATE INDEX incidents_ended ON headgate.incidents USING btree (organization_id, updated_at) WHERE (status = 'resolved'::text);
 
 CREATE INDEX incidents_listed ON headgate.incidents USING btree (organization_id, opened_at DESC, id DESC);
+
+CREATE INDEX incidents_merged ON headgate.incidents USING btree (organization_id, kind) WHERE (merged_into IS NOT NULL);
 
 CREATE INDEX incidents_muted ON headgate.incidents USING btree (organization_id, muted_until) WHERE (status = 'muted'::text);
 
@@ -6877,6 +7060,8 @@ CREATE INDEX job_datasets_dataset ON headgate.job_datasets USING btree (organiza
 CREATE INDEX job_runs_application ON headgate.job_runs USING btree (organization_id, application_id, started_at DESC) WHERE (application_id IS NOT NULL);
 
 CREATE INDEX job_runs_created ON headgate.job_runs USING brin (created_at);
+
+CREATE INDEX job_runs_ended ON headgate.job_runs USING btree (organization_id, job_id, ended_at DESC, started_at DESC) WHERE (ended_at IS NOT NULL);
 
 CREATE INDEX job_runs_job ON headgate.job_runs USING btree (organization_id, job_id, started_at DESC);
 
@@ -7448,13 +7633,13 @@ GRANT ALL ON FUNCTION headgate.get_downstream_datasets(dataset_name_param charac
 
 GRANT ALL ON FUNCTION headgate.get_upstream_datasets(dataset_name_param character varying) TO headgate_app;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.anomalies TO headgate_app;
+
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.dataset_merges TO headgate_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.datasets TO headgate_app;
 
 REVOKE ALL ON FUNCTION headgate.open_task_kinds() FROM PUBLIC;
-
-GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE headgate.anomalies TO headgate_app;
 
 REVOKE ALL ON FUNCTION headgate.schedule_recurring(p_types text[], p_every_s integer[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION headgate.schedule_recurring(p_types text[], p_every_s integer[]) TO headgate_app;

@@ -7,36 +7,17 @@ SELECT i.id, i.number, i.status, i.merged_into, i.muted_until, i.resolved_at, i.
 
 -- name: list_incidents
 -- Incidents that are asked for, the newest first.
-SELECT i.id, i.opened_at
-  FROM incidents i
- WHERE i.organization_id = $1
-   AND ($2::text[] IS NULL OR i.status = ANY ($2))
-   AND ($3::text IS NULL OR i.severity = $3)
-   AND ($4::text IS NULL OR i.kind = $4 OR EXISTS (SELECT
-                                                     FROM incident_symptoms s
-                                                    WHERE s.organization_id = $1
-                                                      AND s.incident_id = i.id
-                                                      AND s.type = $4))
-   AND ($5::uuid IS NULL OR i.id IN (SELECT s.incident_id
-                                       FROM incident_symptoms s
-                                      WHERE s.organization_id = $1
-                                        AND s.dataset_id = $5))
-   AND ($6::uuid IS NULL OR i.cause_job_id = $6 OR EXISTS (SELECT
-                                                             FROM incident_symptoms s
-                                                            WHERE s.organization_id = $1
-                                                              AND s.incident_id = i.id
-                                                              AND s.job_id = $6))
-   AND ($7::text IS NULL OR i.assignee = $7)
-   AND ($8::integer IS NULL OR i.last_seen_at > now() - make_interval(hours => $8))
-   AND ($9::boolean IS NULL OR $9 = (i.is_orphan AND NOT EXISTS (SELECT
-                                                                   FROM job_datasets h
-                                                                  WHERE h.organization_id = $1
-                                                                    AND h.dataset_id = i.dataset_id
-                                                                    AND h.role = 'output')))
-   AND i.opened_at <= coalesce($10::timestamptz, 'infinity')
-   AND ($10::timestamptz IS NULL OR (i.opened_at, i.id) < ($10, $11::uuid))
- ORDER BY i.opened_at DESC, i.id DESC
- LIMIT $12;
+SELECT p.id, p.opened_at
+  FROM page_of_incidents($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) p
+ ORDER BY p.opened_at DESC, p.id DESC;
+
+-- name: find_symptom_type
+-- A type of symptom that there is one of.
+SELECT s.type
+  FROM incident_symptoms s
+ WHERE s.organization_id = $1
+   AND s.type = $2
+ LIMIT 1;
 
 -- name: read_incidents
 -- Incidents as they are told, the newest first.
@@ -138,7 +119,7 @@ SELECT c.run_id, c.job ->> 'namespace' AS job_namespace, c.job ->> 'name' AS job
  ORDER BY c.level;
 
 -- name: list_events
--- What happened to an incident, in order, after a number, with the number of another one that it is about.
+-- What happened to an incident, in order, after a number, with the other incident or the symptom that it is about.
 SELECT e.id, e.at, e.actor, e.kind, e.detail, o.number, s.sentence AS symptom
   FROM incident_events e
   LEFT JOIN incidents o ON o.organization_id = $1 AND o.id = (e.detail ->> 'incident_id')::uuid

@@ -64,7 +64,9 @@ async def list_incidents(
     page: Paged,
     status: Annotated[list[Status] | None, Query(description="May be given several times")] = None,
     severity: Severity | None = None,
-    kind: Annotated[str | None, Query(max_length=200, description="Type of a symptom, such as TestFailed")] = None,
+    kind: Annotated[
+        str | None, Query(max_length=200, description="Type of a symptom, such as TestFailed, in any spelling")
+    ] = None,
     dataset: Annotated[Name, Query(description="With a symptom on this dataset: id, urn or any name")] = None,
     job: Annotated[Name, Query(description="With a symptom on this job, or caused by it: id or any name")] = None,
     assignee: Annotated[str | None, Query(min_length=1, max_length=200)] = None,
@@ -77,8 +79,10 @@ async def list_incidents(
         own = (conn, reads.organization_id)
         dataset_id = (await find_dataset(*own, dataset)).id if dataset else None
         job_id = (await find_job(*own, job)).id if job else None
-        asked = Filters(states, severity, kind, dataset_id, job_id, assignee, hours, orphan)
-        rows, cursor = await IncidentStore(*own).page(asked, page)
+        store = IncidentStore(*own)
+        type_ = await store.kind(kind) if kind is not None else None
+        asked = Filters(states, severity, type_, dataset_id, job_id, assignee, hours, orphan)
+        rows, cursor = await store.page(asked, page)
     return schemas.IncidentPage(items=[answers.incident_out(row) for row in rows], next_cursor=cursor)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from headgate.errors import NotFound
+from headgate.domain.incident import SYMPTOMS, read_symptom
+from headgate.errors import FieldError, InvalidFields, NotFound
 from headgate.server.db.pool import Connection, Record
 from headgate.server.db.queries import Queries
 from headgate.server.pagination import Page
@@ -60,6 +61,14 @@ class IncidentStore:
         if row is None:
             raise NotFound(f"no incident {text!r}", hint="give its number or its id; list them at /api/v1/incidents")
         return row
+
+    async def kind(self, text: str) -> str:
+        """The type of symptom that is meant: one of ours in any spelling, or a word of a client that was seen."""
+        known = read_symptom(text) or await self._conn.fetchval(Q.find_symptom_type, self._organization_id, text)
+        if known is None:
+            error = FieldError("query.kind", "is no kind of incident that there is", text)
+            raise InvalidFields([error], hint=f"use one of {', '.join(SYMPTOMS)}, or leave it out")
+        return str(known)
 
     async def page(self, asked: Filters, page: Page) -> tuple[Sequence[Record], str | None]:
         """Incidents, the newest first, and the cursor of the next page."""

@@ -50,6 +50,8 @@ CREATE INDEX incidents_open ON incidents (organization_id, opened_at DESC, id DE
 CREATE INDEX incidents_dataset ON incidents (organization_id, dataset_id, opened_at DESC);
 CREATE INDEX incidents_cause ON incidents (organization_id, cause_run_id) WHERE status <> 'resolved';
 CREATE INDEX incidents_cause_job ON incidents (organization_id, cause_job_id) WHERE status <> 'resolved';
+CREATE INDEX incidents_caused_by ON incidents (organization_id, cause_job_id);
+CREATE INDEX incidents_merged ON incidents (organization_id, kind) WHERE merged_into IS NOT NULL;
 CREATE INDEX incidents_ended ON incidents (organization_id, updated_at) WHERE status = 'resolved';
 CREATE INDEX incidents_seen ON incidents (organization_id, last_seen_at DESC);
 CREATE INDEX incidents_muted ON incidents (organization_id, muted_until) WHERE status = 'muted';
@@ -99,6 +101,8 @@ CREATE INDEX incident_symptoms_listed ON incident_symptoms (organization_id, inc
 CREATE INDEX incident_symptoms_dataset ON incident_symptoms (organization_id, dataset_id) WHERE cleared_at IS NULL;
 CREATE INDEX incident_symptoms_job ON incident_symptoms (organization_id, job_id) WHERE cleared_at IS NULL;
 CREATE INDEX incident_symptoms_of_dataset ON incident_symptoms (organization_id, dataset_id);
+CREATE INDEX incident_symptoms_of_job ON incident_symptoms (organization_id, job_id);
+CREATE INDEX incident_symptoms_type ON incident_symptoms (organization_id, type, incident_id);
 CREATE INDEX incident_symptoms_open ON incident_symptoms (organization_id, created_at) WHERE cleared_at IS NULL;
 CREATE INDEX incident_symptoms_seen ON incident_symptoms (organization_id, observed_at) WHERE cleared_at IS NULL;
 
@@ -250,14 +254,18 @@ CREATE FUNCTION had_written(
        AND p_dataset = ANY (p_output_ids)
   $$;
 
+-- Runs of a job in the order in which they ended, which is not that in which they began.
+CREATE INDEX job_runs_ended ON job_runs (organization_id, job_id, ended_at DESC, started_at DESC)
+  WHERE ended_at IS NOT NULL;
+
 -- The runs that some datasets may be as they were at a moment because of: of each job that writes one, the run that
 -- was the last to end by then, and the last to complete. Test runs write nothing. With p_silent, runs that failed
 -- before they said what they write count for all that their jobs write. Cost does not follow the number of
--- runs: of each job the latest are looked at, at most p_looks of them, and of those that fit the p_overlaps that began
--- last: runs of one job may overtake each other, but hardly so many.
+-- runs: of each job the last to end are looked at until one fits, at most p_looks of them. One that need not end is
+-- looked for among the p_open that began last.
 CREATE FUNCTION runs_behind(
   p_organization uuid, p_datasets uuid[], p_ats timestamptz[], p_jobs integer DEFAULT 5, p_looks integer DEFAULT 1000,
-  p_overlaps integer DEFAULT 10, p_silent boolean DEFAULT false)
+  p_open integer DEFAULT 10, p_silent boolean DEFAULT false)
   RETURNS TABLE (place bigint, dataset_id uuid, run_id uuid, job_id uuid, state text, started_at timestamptz,
                  ended_at timestamptz, producer text)
   LANGUAGE plpgsql STABLE
@@ -277,20 +285,35 @@ BEGIN
                                     AND x.role = 'output'
                                   LIMIT 200) h
              CROSS JOIN LATERAL (SELECT z.job_id, z.run_id, z.state, z.ended_at
-                                   FROM (SELECT y.job_id, y.run_id, y.state, y.started_at, y.ended_at
-                                           FROM (SELECT x.*
-                                                   FROM job_runs x
-                                                  WHERE x.organization_id = p_organization
-                                                    AND x.job_id = h.job_id
-                                                    AND x.started_at <= u.at
-                                                  ORDER BY x.started_at DESC
-                                                  LIMIT p_looks) y
-                                          WHERE had_written(y.ended_at, y.processing_type, y.is_test, y.output_ids,
-                                                            u.dataset_id, u.at)
-                                             OR (p_silent AND y.state IN ('FAIL', 'ABORT') AND y.ended_at <= u.at
-                                                 AND NOT y.is_test AND cardinality(y.output_ids) = 0)
-                                          ORDER BY y.started_at DESC
-                                          LIMIT p_overlaps) z
+                                   FROM ((SELECT y.job_id, y.run_id, y.state, y.started_at, y.ended_at
+                                            FROM (SELECT x.*
+                                                    FROM job_runs x
+                                                   WHERE x.organization_id = p_organization
+                                                     AND x.job_id = h.job_id
+                                                     AND x.ended_at <= u.at
+                                                     AND x.started_at <= u.at
+                                                   ORDER BY x.ended_at DESC, x.started_at DESC
+                                                   LIMIT p_looks) y
+                                           WHERE had_written(y.ended_at, y.processing_type, y.is_test, y.output_ids,
+                                                             u.dataset_id, u.at)
+                                              OR (p_silent AND y.state IN ('FAIL', 'ABORT')
+                                                  AND NOT y.is_test AND cardinality(y.output_ids) = 0)
+                                           ORDER BY y.ended_at DESC, y.started_at DESC
+                                           LIMIT 1)
+                                         UNION ALL
+                                         (SELECT y.job_id, y.run_id, y.state, y.started_at, y.ended_at
+                                            FROM (SELECT x.*
+                                                    FROM job_runs x
+                                                   WHERE x.organization_id = p_organization
+                                                     AND x.job_id = h.job_id
+                                                     AND x.started_at <= u.at
+                                                   ORDER BY x.started_at DESC
+                                                   LIMIT p_open) y
+                                           WHERE coalesce(y.ended_at > u.at, true)
+                                             AND had_written(y.ended_at, y.processing_type, y.is_test, y.output_ids,
+                                                             u.dataset_id, u.at)
+                                           ORDER BY y.started_at DESC
+                                           LIMIT 1)) z
                                   ORDER BY least(z.ended_at, u.at) DESC, z.started_at DESC
                                   LIMIT 1) l) n
      CROSS JOIN LATERAL ((SELECT x.run_id, x.job_id, x.state, x.started_at, x.ended_at, x.producer
@@ -298,23 +321,20 @@ BEGIN
                            WHERE x.organization_id = p_organization
                              AND x.run_id = n.run_id)
                          UNION
-                         (SELECT z.run_id, z.job_id, z.state, z.started_at, z.ended_at, z.producer
-                            FROM (SELECT y.*
-                                    FROM (SELECT x.*
-                                            FROM job_runs x
-                                           WHERE x.organization_id = p_organization
-                                             AND x.job_id = n.job_id
-                                             AND x.started_at <= n.at
-                                             AND n.state IS DISTINCT FROM 'COMPLETE'
-                                           ORDER BY x.started_at DESC
-                                           LIMIT p_looks) y
-                                   WHERE y.state = 'COMPLETE'
-                                     AND y.ended_at <= n.at
-                                     AND NOT y.is_test
-                                     AND n.dataset_id = ANY (y.output_ids)
-                                   ORDER BY y.started_at DESC
-                                   LIMIT p_overlaps) z
-                           ORDER BY z.ended_at DESC, z.started_at DESC
+                         (SELECT y.run_id, y.job_id, y.state, y.started_at, y.ended_at, y.producer
+                            FROM (SELECT x.*
+                                    FROM job_runs x
+                                   WHERE x.organization_id = p_organization
+                                     AND x.job_id = n.job_id
+                                     AND x.ended_at <= n.at
+                                     AND x.started_at <= n.at
+                                     AND n.state IS DISTINCT FROM 'COMPLETE'
+                                   ORDER BY x.ended_at DESC, x.started_at DESC
+                                   LIMIT p_looks) y
+                           WHERE y.state = 'COMPLETE'
+                             AND NOT y.is_test
+                             AND n.dataset_id = ANY (y.output_ids)
+                           ORDER BY y.ended_at DESC, y.started_at DESC
                            LIMIT 1)) r
      WHERE n.i <= p_jobs
      ORDER BY n.place, least(r.ended_at, n.at) DESC, r.started_at DESC, r.run_id;
@@ -381,6 +401,15 @@ CREATE FUNCTION end_of_metric(p_state text) RETURNS text
                         ELSE 'the metric is back to normal' END
   $$;
 
+-- How it went for a run, all in all or in one metric, if it went well.
+CREATE FUNCTION run_verdict(p_state text, p_verdicts jsonb, p_metric text) RETURNS text
+  LANGUAGE sql IMMUTABLE PARALLEL SAFE
+  AS $$
+    SELECT CASE WHEN p_metric IS NULL THEN CASE WHEN p_state = 'COMPLETE' THEN 'normal' END
+                WHEN p_verdicts -> p_metric ->> 'state' IN ('normal', 'expected', 'new_level')
+                THEN p_verdicts -> p_metric ->> 'state' END
+  $$;
+
 -- Whether somebody's clock is ahead of ours, by more than clocks are apart.
 CREATE FUNCTION is_ahead(p_at timestamptz) RETURNS boolean
   LANGUAGE sql STABLE PARALLEL SAFE
@@ -388,8 +417,46 @@ CREATE FUNCTION is_ahead(p_at timestamptz) RETURNS boolean
     SELECT p_at > now() + interval '5 minutes'
   $$;
 
--- Since when, after a moment, what a symptom says is no longer so, and how that is known; NULL while it is. A few
--- look-ups by key each.
+-- The first run of a job to end after a moment that went well: it completed, or its metric is as it should be. Not one
+-- that a clock ahead of ours has told of before p_known_at, when what went wrong came in. Of very many runs since then
+-- the first and the last p_looks to end are looked at: a job that went well in between only is not well.
+CREATE FUNCTION first_good_run(
+  p_organization uuid, p_job uuid, p_after timestamptz, p_known_at timestamptz, p_metric text,
+  p_looks integer DEFAULT 200, OUT at timestamptz, OUT verdict text)
+  LANGUAGE plpgsql STABLE
+  SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+  AS $$
+#variable_conflict use_column
+BEGIN
+  SELECT r.ended_at, r.verdict
+    INTO at, verdict
+    FROM (SELECT x.ended_at, x.created_at, x.updated_at, run_verdict(x.state, x.verdicts, p_metric) AS verdict
+            FROM job_runs x
+           WHERE x.organization_id = p_organization AND x.job_id = p_job AND x.ended_at > p_after
+           ORDER BY x.ended_at
+           LIMIT p_looks) r
+   WHERE r.verdict IS NOT NULL
+     AND (written_at(r.ended_at, r.updated_at) = r.ended_at OR r.created_at > p_known_at)
+   ORDER BY r.ended_at
+   LIMIT 1;
+  IF at IS NULL THEN
+    SELECT r.ended_at, r.verdict
+      INTO at, verdict
+      FROM (SELECT x.ended_at, x.created_at, x.updated_at, run_verdict(x.state, x.verdicts, p_metric) AS verdict
+              FROM job_runs x
+             WHERE x.organization_id = p_organization AND x.job_id = p_job AND x.ended_at > p_after
+             ORDER BY x.ended_at DESC
+             LIMIT p_looks) r
+     WHERE r.verdict IS NOT NULL
+       AND (written_at(r.ended_at, r.updated_at) = r.ended_at OR r.created_at > p_known_at)
+     ORDER BY r.ended_at
+     LIMIT 1;
+  END IF;
+END
+$$;
+
+-- Since when, after a moment, what a symptom says is no longer so, and how that is known; NULL while it is. Never later
+-- than now. A few look-ups by key each.
 CREATE FUNCTION symptom_end(
   p_organization uuid, p_symptom incident_symptoms, p_after timestamptz, OUT at timestamptz, OUT reason text)
   LANGUAGE plpgsql STABLE
@@ -459,6 +526,11 @@ BEGIN
                           WHERE x.organization_id = p_organization AND x.project = s.project
                             AND x.pipeline = s.pipeline AND x.node = s.node AND x.status = 'published'
                             AND NOT x.handles_batch AND x.ended_at > p_after
+                            AND NOT EXISTS (SELECT
+                                              FROM job_runs r
+                                             WHERE r.organization_id = p_organization AND r.run_id = x.run_id
+                                               AND written_at(x.ended_at, r.updated_at) < x.ended_at
+                                               AND r.created_at <= p_symptom.created_at)
                           ORDER BY x.ended_at
                           LIMIT 1) n
      WHERE s.organization_id = p_organization AND s.run_id = p_symptom.run_id;
@@ -487,7 +559,7 @@ BEGIN
         FROM runs_behind(p_organization, ARRAY[p_symptom.dataset_id], ARRAY[v_anomaly.observed_at]) b
         JOIN job_runs r ON r.organization_id = p_organization AND r.run_id = b.run_id
        WHERE b.state = 'COMPLETE'
-         AND b.ended_at > (v_anomaly.actual_value ->> 'last_write_at')::timestamptz
+         AND b.ended_at > coalesce((v_anomaly.actual_value ->> 'last_write_at')::timestamptz, '-infinity')
          AND r.updated_at > p_after
        ORDER BY b.ended_at DESC
        LIMIT 1;
@@ -499,28 +571,22 @@ BEGIN
      WHERE r.organization_id = p_organization AND r.run_id = p_symptom.run_id
        AND (r.state = 'COMPLETE' OR p_symptom.type = 'StuckRun' AND r.ended_at IS NOT NULL);
     IF at IS NULL THEN
-      SELECT r.ended_at, 'the job completed'
+      SELECT r.at, 'the job completed'
         INTO at, reason
-        FROM (SELECT x.state, x.started_at, x.ended_at
-                FROM job_runs x
-               WHERE x.organization_id = p_organization AND x.job_id = p_symptom.job_id
-                 AND x.started_at > p_after - interval '1 day'
-               ORDER BY x.started_at
-               LIMIT 200) r
-       WHERE r.state = 'COMPLETE'
-         AND r.ended_at > p_after
-       ORDER BY r.ended_at
-       LIMIT 1;
+        FROM first_good_run(p_organization, p_symptom.job_id, p_after, p_symptom.created_at, NULL) r
+       WHERE r.at IS NOT NULL;
     END IF;
+    -- What came in after a failure by a clock ahead of ours counts, be it by such a clock or by one that is right.
     IF at IS NULL AND is_ahead(p_after) THEN
       SELECT r.ended_at, 'the job completed'
         INTO at, reason
-        FROM (SELECT x.state, x.ended_at, x.created_at
-                FROM job_runs x
-               WHERE x.organization_id = p_organization AND x.job_id = p_symptom.job_id
-                 AND x.started_at > p_symptom.created_at - interval '1 day'
-               ORDER BY x.started_at
-               LIMIT 200) r
+        FROM unnest(ARRAY[p_after, now() + interval '5 minutes']) AS u (at)
+       CROSS JOIN LATERAL (SELECT x.state, x.ended_at, x.created_at
+                             FROM job_runs x
+                            WHERE x.organization_id = p_organization AND x.job_id = p_symptom.job_id
+                              AND x.ended_at <= u.at
+                            ORDER BY x.ended_at DESC
+                            LIMIT 200) r
         JOIN incidents i ON i.organization_id = p_organization AND i.id = p_symptom.incident_id
        WHERE r.state = 'COMPLETE'
          AND r.created_at > greatest(p_symptom.created_at, i.reopened_at)
@@ -528,30 +594,23 @@ BEGIN
        LIMIT 1;
     END IF;
   ELSIF v_anomaly.metric IN ('duration_ms', 'rows_quarantined') THEN
-    SELECT r.ended_at, end_of_metric(r.state)
+    SELECT r.at, end_of_metric(r.verdict)
       INTO at, reason
-      FROM (SELECT x.ended_at, x.started_at, x.verdicts -> v_name ->> 'state' AS state
-              FROM job_runs x
-             WHERE x.organization_id = p_organization AND x.job_id = p_symptom.job_id
-               AND x.started_at > p_after - interval '1 day'
-             ORDER BY x.started_at
-             LIMIT 200) r
-     WHERE r.state IN ('normal', 'expected', 'new_level')
-       AND r.ended_at > p_after
-     ORDER BY r.ended_at
-     LIMIT 1;
+      FROM first_good_run(p_organization, p_symptom.job_id, p_after, p_symptom.created_at, v_name) r
+     WHERE r.at IS NOT NULL;
   ELSIF v_anomaly.metric IS NOT NULL THEN
     SELECT m.measured_at, end_of_metric(m.state)
       INTO at, reason
       FROM (SELECT y.measured_at, y.verdicts -> v_name ->> 'state' AS state
-              FROM (SELECT x.measured_at, x.verdicts, x.partition_key
+              FROM (SELECT x.measured_at, x.verdicts, x.partition_key, x.created_at
                       FROM dataset_metrics x
                      WHERE x.organization_id = p_organization AND x.dataset_id = p_symptom.dataset_id
                        AND x.measured_at > p_after
                      ORDER BY x.measured_at
                      LIMIT 1000) y
              WHERE y.verdicts ? v_name
-               AND y.partition_key = v_anomaly.partition_key) m
+               AND y.partition_key = v_anomaly.partition_key
+               AND (NOT is_ahead(y.measured_at) OR y.created_at > p_symptom.created_at)) m
      WHERE m.state IN ('normal', 'expected', 'new_level')
      ORDER BY m.measured_at
      LIMIT 1;
@@ -562,6 +621,7 @@ BEGIN
     at := now();
     reason := 'nothing was heard of it for seven days';
   END IF;
+  at := CASE WHEN at > now() THEN now() ELSE at END;
 END
 $$;
 
@@ -803,6 +863,72 @@ BEGIN
 END
 $$;
 
+-- A page of a list of incidents, the newest first; as above, with only the conditions that are asked for. Where few
+-- symptoms are of a kind or a job the list begins with those, else with the newest incidents. One that was merged has no
+-- symptoms left and is of the kind that it was.
+CREATE FUNCTION page_of_incidents(
+  p_organization uuid, p_status text[], p_severity text, p_kind text, p_dataset uuid, p_job uuid, p_assignee text,
+  p_hours integer, p_is_orphan boolean, p_after timestamptz, p_after_id uuid, p_limit integer)
+  RETURNS TABLE (id uuid, opened_at timestamptz)
+  LANGUAGE plpgsql ROWS 100
+  AS $$
+#variable_conflict use_column
+DECLARE
+  v_few      CONSTANT integer := 5000;
+  v_of_kind  CONSTANT bigint := (SELECT count(*)
+                                   FROM (SELECT
+                                           FROM incident_symptoms s
+                                          WHERE s.organization_id = p_organization AND s.type = p_kind
+                                          LIMIT v_few) x);
+  v_of_job   CONSTANT bigint := (SELECT count(*)
+                                   FROM (SELECT
+                                           FROM incident_symptoms s
+                                          WHERE s.organization_id = p_organization AND s.job_id = p_job
+                                          LIMIT v_few) x);
+  v_caused   CONSTANT bigint := (SELECT count(*)
+                                   FROM (SELECT
+                                           FROM incidents i
+                                          WHERE i.organization_id = p_organization AND i.cause_job_id = p_job
+                                          LIMIT v_few) x);
+BEGIN
+  RETURN QUERY EXECUTE concat_ws(' AND ',
+    'SELECT i.id, i.opened_at FROM incidents i WHERE i.organization_id = $1',
+    CASE WHEN p_status IS NOT NULL THEN 'i.status = ANY ($2)' END,
+    CASE WHEN p_severity IS NOT NULL THEN 'i.severity = $3' END,
+    CASE WHEN v_of_kind < v_few AND p_kind IS NOT NULL
+         THEN 'i.id = ANY (ARRAY(SELECT s.incident_id FROM incident_symptoms s
+                                  WHERE s.organization_id = $1 AND s.type = $4
+                                  UNION
+                                 SELECT m.id FROM incidents m
+                                  WHERE m.organization_id = $1 AND m.kind = $4 AND m.merged_into IS NOT NULL))'
+         WHEN p_kind IS NOT NULL
+         THEN '(i.kind = $4 OR (SELECT true FROM incident_symptoms s
+                                 WHERE s.organization_id = $1 AND s.incident_id = i.id AND s.type = $4 LIMIT 1))' END,
+    CASE WHEN p_dataset IS NOT NULL
+         THEN 'i.id IN (SELECT s.incident_id FROM incident_symptoms s
+                         WHERE s.organization_id = $1 AND s.dataset_id = $5)' END,
+    CASE WHEN v_of_job < v_few AND v_caused < v_few AND p_job IS NOT NULL
+         THEN 'i.id = ANY (ARRAY(SELECT s.incident_id FROM incident_symptoms s
+                                  WHERE s.organization_id = $1 AND s.job_id = $6
+                                  UNION
+                                 SELECT c.id FROM incidents c WHERE c.organization_id = $1 AND c.cause_job_id = $6))'
+         WHEN p_job IS NOT NULL
+         THEN '(i.cause_job_id = $6
+                OR (SELECT true FROM incident_symptoms s
+                     WHERE s.organization_id = $1 AND s.incident_id = i.id AND s.job_id = $6 LIMIT 1))' END,
+    CASE WHEN p_assignee IS NOT NULL THEN 'i.assignee = $7' END,
+    CASE WHEN p_hours IS NOT NULL THEN 'i.last_seen_at > now() - make_interval(hours => $8)' END,
+    CASE WHEN p_is_orphan IS NOT NULL
+         THEN '$9 = (i.is_orphan AND NOT EXISTS (SELECT FROM job_datasets h
+                                                  WHERE h.organization_id = $1 AND h.dataset_id = i.dataset_id
+                                                    AND h.role = ''output''))' END,
+    CASE WHEN p_after IS NOT NULL THEN '(i.opened_at, i.id) < ($10, $11)' END)
+    || ' ORDER BY i.opened_at DESC, i.id DESC LIMIT $12'
+    USING p_organization, p_status, p_severity, p_kind, p_dataset, p_job, p_assignee, p_hours, p_is_orphan, p_after,
+          p_after_id, p_limit;
+END
+$$;
+
 -- As in 0010: look-ups by key, on tables of any size, whatever the statistics say.
 DO $$
 DECLARE
@@ -880,8 +1006,8 @@ SELECT s.organization_id,
        count(DISTINCT i.id) FILTER (WHERE i.status <> 'resolved') AS open_incidents,
        count(DISTINCT s.key) FILTER (WHERE s.type = 'TestFailed') AS failed_tests,
        coalesce(sum(s.count) FILTER (WHERE s.type = 'TestFailed'), 0) AS failures,
-       min(s.observed_at) AS first_failed_at,
-       max(s.last_observed_at) AS last_failed_at
+       least(min(s.observed_at), now()) AS first_failed_at,
+       least(max(s.last_observed_at), now()) AS last_failed_at
   FROM incident_symptoms s
   JOIN incidents i ON i.organization_id = s.organization_id AND i.id = s.incident_id
   JOIN datasets d ON d.organization_id = s.organization_id AND d.id = s.dataset_id

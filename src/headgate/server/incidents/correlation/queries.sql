@@ -33,7 +33,7 @@ SELECT t.dataset_id, t.job_id AS test_job_id, t.test_key, t.name, t.column_name,
          LIMIT $4) t
   LEFT JOIN datasets d ON d.organization_id = $1 AND d.id = t.dataset_id
   LEFT JOIN LATERAL producing_run($1, t.dataset_id, t.observed_at, t.run_id) p ON t.dataset_id IS NOT NULL
-  LEFT JOIN LATERAL (SELECT x.observed_at AS passed_at
+  LEFT JOIN LATERAL (SELECT least(x.observed_at, now()) AS passed_at
                        FROM test_results x
                       WHERE x.organization_id = $1
                         AND x.dataset_id = t.dataset_id
