@@ -11,12 +11,14 @@ import httpx
 
 from headgate.server.anomalies.jobs import KINDS as ANOMALY_KINDS
 from headgate.server.incidents.jobs import KINDS
+from headgate.server.incidents.schemas import TimelineOut
 from headgate.server.worker import Worker
 from tests.support.events import Json, a_dataset, a_facet, a_run_id, an_event, at
 from tests.support.server import Server, Tenant
 
 HOUR = 3600
 DAY = 24 * HOUR
+FAILS, PASSES = ("not_null", "id", False), ("not_null", "id", True)
 
 
 @dataclass
@@ -52,6 +54,9 @@ class Shop:
     async def incidents(self, **query: Any) -> list[Json]:
         """Incidents, the oldest first."""
         return list(reversed((await self.get(**query))["items"]))
+
+    async def still_open(self) -> list[Json]:
+        return await self.incidents(status="open")
 
     async def incident(self) -> Json:
         """The only incident, with all that is known of it."""
@@ -162,3 +167,19 @@ def checked(
 
 def started_by(run: str, job: str) -> Json:
     return a_facet(run={"runId": run}, job={"namespace": "tests", "name": job})
+
+
+async def events(shop: Shop, number: int = 1) -> list[tuple[str, str]]:
+    """What happened to an incident, and who did it."""
+    items = TimelineOut.model_validate(await shop.get(f"/{number}/timeline")).items
+    return [(each.kind, each.actor) for each in items]
+
+
+async def a_key(shop: Shop, name: str, scope: str) -> str:
+    async with shop.server.anonymous() as visitor:
+        login = {"email": shop.tenant.email, "password": shop.tenant.password}
+        session = (await visitor.post("/api/v1/auth/login", json=login)).json()
+        admin = {"authorization": f"Bearer {session['token']}"}
+        made = await visitor.post("/api/v1/auth/api-keys", json={"name": name, "scopes": [scope]}, headers=admin)
+    key: str = made.json()["key"]
+    return key

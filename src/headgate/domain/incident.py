@@ -16,6 +16,8 @@ SURE: Final = 0.6
 # A cause that is hardly surer than the one that is known is no news.
 _MARGIN: Final = 0.05
 MAX_MUTE: Final = timedelta(days=365)
+# Who does what nobody else has done.
+HEADGATE: Final = "headgate"
 
 
 class Outright(StrEnum):

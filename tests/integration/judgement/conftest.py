@@ -12,7 +12,7 @@ from tests.conftest import Cluster
 from tests.support.alerts import Telling, a_telling, another
 from tests.support.anomalies import Judging, NewJudging, judging_server
 from tests.support.events import a_run_id
-from tests.support.incidents import Shop
+from tests.support.incidents import FAILS, Shop, checked, wrote
 from tests.support.ingest import an_observed_server
 from tests.support.server import Server
 from tests.support.stored import Stored
@@ -41,6 +41,22 @@ async def observed(cluster: Cluster) -> AsyncIterator[tuple[Server, Stored]]:
 async def shop(observed: tuple[Server, Stored]) -> Shop:
     server, stored = observed
     return Shop(server, await server.add_tenant(f"Org {a_run_id()}"), stored.db)
+
+
+@pytest.fixture
+async def failing(shop: Shop) -> Shop:
+    """With a test that fails."""
+    await shop.send(*wrote("load", 0, "marts.orders", "raw.orders"))
+    await shop.send_and_work(checked("marts.orders", 60, FAILS))
+    return shop
+
+
+@pytest.fixture
+async def two(failing: Shop) -> Shop:
+    """With two incidents that have nothing to do with each other."""
+    await failing.send(*wrote("other", 0, "marts.other", "raw.other"))
+    await failing.send_and_work(checked("marts.other", 90, FAILS))
+    return failing
 
 
 @pytest.fixture(scope="module")

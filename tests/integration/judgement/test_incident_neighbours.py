@@ -14,10 +14,6 @@ NOT_NULL = ("not_null", "c", False)
 TABLES = ("marts.all", "staging.t0", "staging.t1", "staging.t2")
 
 
-async def open_incidents(shop: Shop) -> list[Json]:
-    return await shop.incidents(status="open")
-
-
 async def three_branches(shop: Shop, *, columns: bool) -> None:
     """One table made of three, its column `c` of the first one's."""
     for each in range(3):
@@ -32,7 +28,7 @@ async def tables_of(shop: Shop) -> set[frozenset[str]]:
     """The tables of each open incident."""
     return {
         frozenset(each["dataset"]["name"] for each in (await shop.get(f"/{incident['id']}"))["symptoms"])
-        for incident in await open_incidents(shop)
+        for incident in await shop.still_open()
     }
 
 
@@ -73,12 +69,12 @@ async def test_what_one_run_wrote_can_be_part_of_two_problems(shop: Shop) -> Non
         await shop.send(*wrote("load_y", day * DAY, "raw.y", fields=["k"] if is_last else ["b", "k"]))
         await shop.send(*wrote("build", day * DAY + HOUR, "marts.m", "raw.x", "raw.y", columns=made_of))
     await shop.work()
-    assert len(await open_incidents(shop)) == 2
+    assert len(await shop.still_open()) == 2
 
     failures = [("not_null", column, False) for column in ("a", "b")]
     await shop.send_and_work(checked("marts.m", 4 * DAY + 2 * HOUR, *failures))
 
-    found = [await shop.get(f"/{each['id']}") for each in await open_incidents(shop)]
+    found = [await shop.get(f"/{each['id']}") for each in await shop.still_open()]
     told = {
         each["cause"]["job"]["name"]: {(one["dataset"]["name"], one["column"]) for one in each["symptoms"]}
         for each in found
@@ -98,7 +94,7 @@ async def test_what_is_made_of_a_bad_source_is_part_of_its_problem_though_nobody
     for second, each in enumerate(order):
         await shop.send_and_work(checked(tables[each], 1000 + second, NOT_NULL))
 
-    (found,) = await open_incidents(shop)
+    (found,) = await shop.still_open()
     assert found["symptom_count"] == 3
     assert found["cause"]["dataset"]["name"] == "raw.t", found["root_cause"]
 
@@ -111,7 +107,7 @@ async def test_what_readers_find_in_a_source_that_nobody_is_known_to_write_is_ev
         events[-1]["inputs"] = [a_dataset("raw.t", inputFacets={facet: a_facet(rowCount=rows)})]
         await shop.send_and_work(*events)
 
-    (found,) = await open_incidents(shop)
+    (found,) = await shop.still_open()
     assert found["cause"]["dataset"]["name"] == "raw.t", found["root_cause"]
 
 

@@ -32,10 +32,6 @@ def built(rows: int | None = None) -> list[Json]:
     return wrote("build", TODAY + 40 * MINUTE, "marts.orders", "raw.orders", rows=rows)
 
 
-async def open_incidents(shop: Shop) -> list[Json]:
-    return await shop.incidents(status="open")
-
-
 # --- the same job again ---
 
 
@@ -67,7 +63,7 @@ async def test_what_another_job_surely_caused_next_to_it_stays_another_incident(
     await shop.send_and_work(*built(), checked("marts.orders", TODAY + 45 * MINUTE, ("unique", "id", False)))
     await shop.send_and_work(*wrote("rates", TODAY, "raw.rates", state="FAIL", error="no rates"))
 
-    assert len(await open_incidents(shop)) == 2
+    assert len(await shop.still_open()) == 2
 
 
 # --- runs that start each other ---
@@ -105,13 +101,13 @@ async def test_queries_that_say_why_are_one_incident_when_their_task_has_failed(
     for name in ("one", "two"):
         failed = wrote(f"query.{name}", 0, f"marts.{name}", f"raw.{name}", state="FAIL", error=name, parent=above)
         await shop.send_and_work(*failed)
-    assert len(await open_incidents(shop)) == 2, "until then they may be two problems"
+    assert len(await shop.still_open()) == 2, "until then they may be two problems"
 
     await shop.send_and_work(
         *wrote("dag.task", 5, "logs.t", run=task, state="FAIL", error="exit 1", parent=started_by(dag, "dag"))
     )
 
-    (found,) = await open_incidents(shop)
+    (found,) = await shop.still_open()
     assert (found["symptom_count"], found["job_name"]) == (3, "query.one")
     assert "failed: one" in found["root_cause"], "who says why is nearer to the cause than who started it"
 
@@ -124,7 +120,7 @@ async def test_two_tasks_stay_two_incidents_when_their_dag_fails(shop: Shop) -> 
         )
     await shop.send_and_work(an_event("FAIL", run=dag, job="dag", time=at(9)))
 
-    assert sorted(each["symptom_count"] for each in await open_incidents(shop)) == [1, 2]
+    assert sorted(each["symptom_count"] for each in await shop.still_open()) == [1, 2]
 
 
 async def test_a_dag_that_is_heard_of_before_its_task_is_not_the_cause(shop: Shop) -> None:
@@ -210,7 +206,7 @@ async def test_a_batch_that_is_heard_of_late_is_the_cause(shop: Shop) -> None:
     found = await shop.get(f"/{before['id']}")
     assert before["cause"]["run_id"] != late
     assert found["cause"]["run_id"] == late
-    assert len(await open_incidents(shop)) == 1
+    assert len(await shop.still_open()) == 1
 
 
 async def test_what_fails_on_a_table_that_nobody_is_known_to_write_is_one_incident(shop: Shop) -> None:
@@ -226,18 +222,18 @@ async def test_what_fails_on_a_table_that_nobody_is_known_to_write_is_one_incide
 async def test_what_fails_days_later_on_a_table_that_nobody_is_known_to_write_is_another_incident(shop: Shop) -> None:
     await shop.send_and_work(checked("raw.orders", 0, FAILS), checked("raw.orders", 3 * DAY, ("unique", "id", False)))
 
-    assert len(await open_incidents(shop)) == 2
+    assert len(await shop.still_open()) == 2
 
 
 async def test_failures_are_one_incident_once_the_run_is_heard_of_that_had_written_both(shop: Shop) -> None:
     await shop.send_and_work(checked("marts.left", 700, FAILS), checked("marts.right", 710, FAILS))
-    assert len(await open_incidents(shop)) == 2
+    assert len(await shop.still_open()) == 2
 
     run = a_run_id()
     tables = [a_dataset("marts.left"), a_dataset("marts.right")]
     await shop.send_and_work(an_event("COMPLETE", run=run, job="build", time=at(600), outputs=tables))
 
-    (found,) = await open_incidents(shop)
+    (found,) = await shop.still_open()
     assert (found["number"], found["symptom_count"], found["run_id"]) == (1, 2, run)
     (other,) = await shop.incidents(status="resolved")
     assert other["merged_into"] == 1
@@ -248,11 +244,11 @@ async def test_failures_are_one_incident_once_the_run_is_heard_of_that_had_writt
 async def test_failures_are_one_incident_once_the_run_is_heard_of_that_lies_between_them(shop: Shop) -> None:
     await shop.send(*wrote("ingest", 0, "raw.orders"))
     await shop.send_and_work(checked("marts.orders", 700, FAILS), checked("raw.orders", 710, FAILS))
-    assert len(await open_incidents(shop)) == 2
+    assert len(await shop.still_open()) == 2
 
     await shop.send_and_work(*wrote("build", 600, "marts.orders", "raw.orders"))
 
-    (found,) = await open_incidents(shop)
+    (found,) = await shop.still_open()
     assert (found["number"], found["symptom_count"], found["cause"]["job"]["name"]) == (1, 2, "ingest")
 
 
@@ -263,7 +259,7 @@ async def test_what_a_person_has_made_two_of_stays_two_whatever_is_heard_of_late
 
     await shop.send_and_work(*wrote("build", 600, "marts.left"))
 
-    assert len(await open_incidents(shop)) == 2
+    assert len(await shop.still_open()) == 2
 
 
 async def test_what_came_after_a_failure_changes_nothing(shop: Shop) -> None:

@@ -9,13 +9,10 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from headgate.domain.anomaly import Severity
-from headgate.domain.incident import SURE
+from headgate.domain.incident import HEADGATE, SURE
 from headgate.domain.names import canonical_dataset
 from headgate.pipelines.alerts.events import Alert
 from headgate.server.alerts.rules import About, Source
-
-# Who does what nobody else has done.
-HEADGATE = "headgate"
 
 
 class DatasetFacts(NamedTuple):

@@ -7,11 +7,11 @@ from uuid import UUID
 
 import msgspec
 
-from headgate.domain.incident import Blamed
+from headgate.domain.incident import HEADGATE, Blamed
 from headgate.domain.scene import Candidate, Evidence, Ranking
 from headgate.server.db.pool import Connection, Record
 from headgate.server.incidents.correlation.symptoms import Q
-from headgate.server.incidents.record.history import HEADGATE, History
+from headgate.server.incidents.record.history import History
 
 MAX_REJECTED: Final = 20
 MAX_TOLD: Final = 50

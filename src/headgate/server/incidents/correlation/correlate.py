@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from headgate.domain.incident import WINDOW, tells_more
+from headgate.domain.incident import HEADGATE, WINDOW, tells_more
 from headgate.domain.scene import Ranking
 from headgate.server.db.pool import Connection, Record
 from headgate.server.incidents.correlation import symptoms
@@ -30,7 +30,7 @@ from headgate.server.incidents.correlation.matching import (
 from headgate.server.incidents.correlation.symptoms import Q, Symptom
 from headgate.server.incidents.correlation.telling import Telling
 from headgate.server.incidents.ending.clearing import Clearing
-from headgate.server.incidents.record.history import HEADGATE, History
+from headgate.server.incidents.record.history import History
 from headgate.server.incidents.record.merging import Merging
 from headgate.server.incidents.scene.load import Scene
 
@@ -70,7 +70,7 @@ class Correlator:
             if known["status"] != "resolved" or symptom.observed_at - known["resolved_at"] < WINDOW:
                 return await self._repeat(known, symptom)
         judged = await self._judging.judge(symptom)
-        found = self._matching.by_key(known, symptom, judged) or await self._matching.by_path(symptom, judged)
+        found = self._matching.by_key(known, symptom, judged) or await self._matching.by_path(judged)
         if found is None:
             return await self._open(symptom, judged)
         await self._join(found, symptom, judged)
@@ -126,7 +126,7 @@ class Correlator:
 
     async def _unite(self, incident_id: UUID, judged: Judged) -> Sequence[UUID]:
         """By what is known now, an incident may be part of another problem: then both are one. Those that are over."""
-        found = await self._matching.by_path(judged.symptom, judged, besides=incident_id)
+        found = await self._matching.by_path(judged, besides=incident_id)
         if found is None:
             return ()
         parts = [incident_id, found.incident_id, *found.others]

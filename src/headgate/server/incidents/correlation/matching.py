@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from headgate.domain.incident import SURE, WINDOW, Blamed, is_other_problem, is_unrelated
+from headgate.domain.incident import HEADGATE, SURE, WINDOW, Blamed, is_other_problem, is_unrelated
 from headgate.domain.scene import Ranking
 from headgate.server.db.pool import Connection, Record
 from headgate.server.incidents.correlation.causes import blamed_by, blamed_in, uuid_of
 from headgate.server.incidents.correlation.judging import Judged, Judging
 from headgate.server.incidents.correlation.symptoms import RUN_FAILED, Q, Symptom
-from headgate.server.incidents.record.history import HEADGATE
 from headgate.server.incidents.scene.walk import Run
 
 AGAIN: Final = "the same again"
@@ -116,34 +115,21 @@ class Matching:
             return Found(known["incident_id"], how)
         return None
 
-    async def by_path(self, symptom: Symptom, judged: Judged, *, besides: UUID | None = None) -> Found | None:
+    async def by_path(self, judged: Judged, *, besides: UUID | None = None) -> Found | None:
         """The incident that has runs or data in common with a symptom, or its cause; not one that it is part of."""
-        scene = judged.scene
+        symptom, scene = judged.symptom, judged.scene
         own = set() if symptom.origin is None else {symptom.origin}
         above = [run for each in own for run in scene.above(each)]
         rows = await self._conn.fetch(Q.find_by_runs, self._organization_id, [*own, *above, *judged.upstream], besides)
         near = Near(symptom, own, above, scene.runs.get(symptom.own_run_id) if symptom.own_run_id else None)
-        blamed = blamed_in(judged.ranking)
         parts = {row["id"] for row in rows if row["role"] == "own" and _is_blamed(row["run_id"], judged.ranking)}
-        ways: dict[str, list[UUID]] = {}
+        ways: dict[str, list[Record]] = {}
         for row in rows:
-            way = near.way(row, blamed)
+            way = near.way(row, blamed_in(judged.ranking))
             if way is not None and not await self._is_another(way, row, judged, is_part=row["id"] in parts):
-                ways.setdefault(way, []).append(row["id"])
-        roots = [each for each in ways.get(DOWNSTREAM, ()) if each in parts]
-        for way in (*OF_ONE_CHAIN, SAME_DATA):
-            if way in ways:
-                first = next(row for row in rows if row["id"] == ways[way][0])
-                if way == SAME_RUN and roots and first["id"] not in roots and is_unrelated(blamed_by(first), blamed):
-                    # What one run wrote can be wrong for two reasons, and the other one has an incident of its own.
-                    return Found(roots[0], DOWNSTREAM)
-                children = [row["id"] for row in rows if way in OF_ONE_CHAIN and near.is_child(row)]
-                return _found(first["id"], way, children)
-        if DOWNSTREAM in ways:
-            return Found((roots or ways[DOWNSTREAM])[0], DOWNSTREAM)
-        if UPSTREAM in ways:
-            return _found(ways[UPSTREAM][0], UPSTREAM, ways[UPSTREAM])
-        return await self._by_cause(symptom, judged.ranking, besides)
+                ways.setdefault(way, []).append(row)
+        children = [row["id"] for row in rows if near.is_child(row)]
+        return _nearest(ways, parts, children, blamed_in(judged.ranking)) or await self._by_cause(judged, besides)
 
     async def _is_another(self, way: str, row: Record, judged: Judged, *, is_part: bool) -> bool:
         """Whether an incident next to it is another problem. What is upstream may change what its cause is."""
@@ -176,7 +162,8 @@ class Matching:
             self._made_of[dataset_id] = frozenset(row["dataset_id"] for row in rows)
         return self._made_of[dataset_id]
 
-    async def _by_cause(self, symptom: Symptom, ranking: Ranking, besides: UUID | None) -> Found | None:
+    async def _by_cause(self, judged: Judged, besides: UUID | None) -> Found | None:
+        symptom, ranking = judged.symptom, judged.ranking
         cause = ranking.cause
         # What a run did itself is known by the run, but it may have failed as often before.
         if cause is None or (cause.depth == 0 and symptom.type != RUN_FAILED) or ranking.confidence < SURE:
@@ -187,6 +174,25 @@ class Matching:
         about = (run_id, dataset_id, symptom.observed_at, SURE, job_id, what, besides)
         found = await self._conn.fetchval(Q.find_by_cause, self._organization_id, *about)
         return None if found is None else Found(found, SAME_CAUSE)
+
+
+def _nearest(
+    ways: Mapping[str, Sequence[Record]], parts: Collection[UUID], children: Sequence[UUID], blamed: Blamed
+) -> Found | None:
+    """Of the incidents next to a symptom the one that it goes with; `parts` have its cause on their own path."""
+    below = [row["id"] for row in ways.get(DOWNSTREAM, ())]
+    roots = [each for each in below if each in parts]
+    for way in (*OF_ONE_CHAIN, SAME_DATA):
+        if way in ways:
+            first = ways[way][0]
+            if way == SAME_RUN and roots and first["id"] not in roots and is_unrelated(blamed_by(first), blamed):
+                # What one run wrote can be wrong for two reasons, and the other one has an incident of its own.
+                return Found(roots[0], DOWNSTREAM)
+            return _found(first["id"], way, children if way in OF_ONE_CHAIN else ())
+    if below:
+        return Found((roots or below)[0], DOWNSTREAM)
+    above = [row["id"] for row in ways.get(UPSTREAM, ())]
+    return _found(above[0], UPSTREAM, above) if above else None
 
 
 def _found(incident_id: UUID, way: str, all_: Sequence[UUID]) -> Found:

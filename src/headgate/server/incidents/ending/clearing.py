@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
+from headgate.domain.incident import HEADGATE
 from headgate.server.db.pool import Connection, Record
 from headgate.server.db.queries import Queries
 from headgate.server.incidents.correlation.telling import Telling
-from headgate.server.incidents.record.history import HEADGATE, History
+from headgate.server.incidents.record.history import History
 
 Q = Queries("headgate.server.incidents.ending")
 

@@ -9,13 +9,13 @@ from uuid import UUID
 
 import msgspec
 
+from headgate.domain.incident import HEADGATE
 from headgate.server.db.pool import Connection
 from headgate.server.db.queries import Queries
 from headgate.server.queue import NewTask, content_hash, enqueue
 
 Q = Queries("headgate.server.incidents.record")
 
-HEADGATE: Final = "headgate"
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
